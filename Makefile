@@ -1,0 +1,54 @@
+# `make` alone prints what there is. ARGS reaches the program behind a target: make test ARGS="-k spool".
+
+BIN := .venv/bin
+ARGS ?=
+# One file of tests stays on one worker, so that the servers which a file shares are started once.
+PYTEST := $(BIN)/pytest -n 2 --dist loadfile
+
+.DEFAULT_GOAL := help
+.PHONY: help up down test check fix bench lock setup
+
+help: ## print this
+	@echo 'FarmIQ: a farm on this machine, from the sensor to the cloud database.'
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo 'After `make up`: $(BIN)/farmiq --help'
+
+up: ## set up what is missing, start the farm, print where everything is
+	@tools/bootstrap.sh up
+	@$(BIN)/farmiq up $(ARGS)
+
+down: ## stop the farm and keep its data (ARGS=--purge deletes the data too)
+	@if [ -x $(BIN)/farmiq ]; then $(BIN)/farmiq down $(ARGS); else echo 'Nothing was started from this checkout.'; fi
+
+test: setup ## run every test, on servers of their own
+	@$(PYTEST) $(ARGS)
+
+check: setup ## everything that must hold before a change is taken, except the tests
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+	@if command -v shellcheck >/dev/null; then shellcheck tools/*.sh .ci/run; else echo 'shellcheck is not installed here: shell scripts were not checked'; fi
+
+fix: setup ## let ruff repair and format what it can
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+bench: setup ## run the benchmarks (ARGS="--quick" for a short run)
+	@ran=no; for script in benchmarks/*.py; do \
+	  [ -e "$$script" ] || continue; \
+	  ran=yes; echo "== $$script"; $(BIN)/python "$$script" $(ARGS) || exit 1; \
+	done; [ $$ran = yes ] || echo 'There are no benchmarks yet.'
+
+LOCK := pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
+  --no-emit-package farmiq pyproject.toml
+
+lock: ## pin the dependencies anew, with hashes (needs uv)
+	@command -v uv >/dev/null || { echo 'uv is not installed. Install it with: pipx install uv' >&2; exit 1; }
+	@uv $(LOCK) --extra dev -o requirements-dev.lock
+	@uv $(LOCK) --extra stack -o requirements.lock -c requirements-dev.lock
+
+setup:
+	@tools/bootstrap.sh test

@@ -1,0 +1,48 @@
+from typing import Annotated
+
+import typer
+
+from farmiq import __version__
+from farmiq.cli import exits
+from farmiq.cli.doctor import doctor
+from farmiq.cli.down import down
+from farmiq.cli.env import env
+from farmiq.cli.logs import logs
+from farmiq.cli.migrate import migrate
+from farmiq.cli.run import run
+from farmiq.cli.status import status
+from farmiq.cli.terminal import say
+from farmiq.cli.up import up
+
+EPILOG = "Exit codes: " + ", ".join(f"{code} {meaning}" for code, meaning in exits.TABLE.items()) + "."
+
+app = typer.Typer(
+    name="farmiq",
+    help="A farm on this machine: sensors, edge and cloud, each working while the next is away.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help needs no rich, which takes longer to import than all the rest
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        say(f"farmiq {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def farmiq(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+for command in (up, down, status, logs, env, doctor):
+    app.command()(command)
+app.command()(run)
+app.command()(migrate)

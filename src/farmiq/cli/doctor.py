@@ -1,0 +1,82 @@
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from farmiq import __version__
+from farmiq.cli import exits
+from farmiq.cli.terminal import console, own_name, say, say_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from farmiq.cli.checks import Check
+    from farmiq.stack.home import Home
+
+MARKS = {"ok": "[green]✔[/]", "warning": "[yellow]![/]", "failed": "[red]✗[/]"}
+
+
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the checks as JSON.")] = False) -> None:
+    """Check this machine and its farm, and say what to repair.
+
+    Exit code 1 when something has failed; warnings alone give 0.
+    """
+    from farmiq.cli.running import this_home
+
+    home = this_home()
+    if not as_json:
+        say(f"farmiq {__version__} · {home.path}\n")
+    from dataclasses import asdict
+
+    from farmiq.cli.checks import Verdict, worst
+
+    checks = list(examine(home))
+    if as_json:
+        say_json([asdict(check) for check in checks])
+    else:
+        show(checks)
+    raise typer.Exit(exits.FAILED if worst(checks) is Verdict.FAILED else exits.OK)
+
+
+def examine(home: "Home") -> "Iterator[Check]":
+    import os
+
+    from farmiq.cli import checks, farm_checks
+    from farmiq.stack.control import read_state
+    from farmiq.stack.ports import is_free
+    from farmiq.stack.processes import leftovers
+
+    yield checks.check_python()
+    yield checks.check_packages(lock_file(), checks.installed_version)
+    yield from checks.check_programs(os.environ)
+    yield checks.check_disk(home.path)
+    yield checks.check_home(home.path)
+    state = read_state(home)
+    yield farm_checks.check_ports(state, farm_checks.remembered_ports(home.ports_file), is_free)
+    yield farm_checks.check_supervisor(state)
+    yield from farm_checks.check_children(state)
+    yield farm_checks.check_leftovers(state, leftovers(home.path))
+
+
+def lock_file() -> "Path | None":
+    """That of the checkout which this package runs from, if it does."""
+    from pathlib import Path
+
+    lock = Path(__file__).resolve().parents[3] / "requirements.lock"
+    return lock if lock.exists() else None
+
+
+def show(checks: "list[Check]") -> None:
+    import re
+
+    from rich.markup import escape
+
+    page = console()
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        page.print(f"{MARKS[check.verdict]} {check.name:<{width}}  {escape(check.found)}", soft_wrap=True)
+        if check.fix:
+            fix = re.sub(r"\bfarmiq(?= [a-z])", lambda _: own_name(), check.fix)
+            page.print(f"  {'':<{width}}  [cyan]fix: {escape(fix)}[/]", soft_wrap=True)
+    failed = sum(check.verdict == "failed" for check in checks)
+    page.print(f"\n{len(checks)} checks, {failed} failed.")

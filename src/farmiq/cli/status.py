@@ -1,0 +1,80 @@
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from farmiq import __version__
+from farmiq.cli import exits
+from farmiq.cli.terminal import console, put, say, say_json
+
+if TYPE_CHECKING:
+    from farmiq.cli.hops import Hop
+    from farmiq.stack.home import Home
+    from farmiq.stack.state import StackState
+
+
+def status(as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False) -> None:
+    """Show the counts at each hop of a sample, then what runs.
+
+    Exit code 0: everything is healthy; 1: something is not; 3: nothing runs here.
+    """
+    from farmiq.cli.running import is_running, not_running, this_home
+    from farmiq.stack.control import read_state
+
+    home = this_home()
+    state = read_state(home)
+    if as_json:
+        hops = ask_hops(home) if is_running(state) else []
+        say_json(as_data(state, hops))
+    elif not is_running(state):
+        raise not_running(state)
+    else:
+        say(f"farmiq {__version__} · {state.phase} · {state.home}\n")
+        show(state, ask_hops(home))
+    raise typer.Exit(exit_code(state))
+
+
+def exit_code(state: "StackState") -> int:
+    from farmiq.cli.running import is_running
+
+    if not is_running(state):
+        return exits.NOT_RUNNING
+    return exits.OK if state.is_healthy else exits.FAILED
+
+
+def ask_hops(home: "Home") -> "list[Hop]":
+    from farmiq.cli.hops import ask_all, questions
+    from farmiq.stack.control import NeverStarted, environment
+    from farmiq.stack.demo_farm import DEVICE_ID
+
+    try:
+        known = environment(home)
+    except NeverStarted:
+        known = {}  # the first start is under way and has not chosen its ports yet
+    return ask_all(questions(known, home.spool_folder(DEVICE_ID)))
+
+
+def as_data(state: "StackState", hops: "list[Hop]") -> dict[str, Any]:
+    import msgspec
+
+    told: dict[str, Any] = msgspec.to_builtins(state)
+    told["is_healthy"] = state.is_healthy
+    told["hops"] = [{"name": hop.name, "counts": dict(hop.counts), "problem": hop.problem} for hop in hops]
+    return told
+
+
+def show(state: "StackState", hops: "list[Hop]") -> None:
+    from datetime import UTC, datetime
+
+    from farmiq.cli.picture import draw
+    from farmiq.cli.tables import children_table
+
+    page = console()
+    page.print("[bold]The path of a sample[/]")
+    for line in draw(hops):
+        page.print(line, markup=False, soft_wrap=True)
+    now = datetime.now(UTC)
+    for title, kind in (("Services", "service"), ("Servers", "server")):
+        page.print()
+        put(page, children_table(title, [child for child in state.children if child.kind == kind], now))
+    if state.problem:
+        page.print(f"\n{state.problem}", markup=False, style="red")

@@ -1,0 +1,17 @@
+"""`cloud-ingestion`: the only entrance to the cloud. Stateless, as many replicas as you like.
+
+In:       `POST /api/v1/edge/batch` from edges, with the edge's bearer token, plain or gzip.
+Out:      each new event on its exchange, confirmed by RabbitMQ; its `(tenant_id, event_id)` in `ingest_dedupe`; one result
+          for each event. The API is on port 5201.
+Promises: `accepted` means that a queue of the bus has the event, and that its dedupe row is committed. The order is: dedupe
+          row written, event published and confirmed, row committed, answer sent. Killed before the confirm, neither is
+          there; killed between confirm and commit, the edge sends again and the event is on the bus twice, which its
+          consumers recognise. Two requests with the same event at the same time: the second waits for the first.
+          An edge speaks only for its own tenants. A malformed event is rejected alone.
+Away:     RabbitMQ or PostgreSQL away: 503 with `Retry-After`; what had been confirmed is kept as done, the rest is
+          forgotten, and the edge keeps everything until it is answered. An event for which no queue is bound is rejected
+          as `unroutable`: its edge tries again, and then keeps it in its DLQ.
+
+The way of a batch through the files: `api` → `edges` (who is it) → `body` (inflate within limits) → `screening` (what can be
+accepted, pure) → `handlers` (dedupe, publish, commit) → `store`.
+"""

@@ -1,0 +1,87 @@
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from litestar import Request, get, post
+
+from farmiq.cloud.ingestion import edges
+from farmiq.cloud.ingestion.body import decoder_for, read_body
+from farmiq.cloud.ingestion.counters import Counters, Stats
+from farmiq.cloud.ingestion.handlers import ingest
+from farmiq.cloud.ingestion.screening import refuse_strangers, screen
+from farmiq.cloud.ingestion.settings import IngestionSettings
+from farmiq.contracts.decoding import MalformedMessage
+from farmiq.contracts.sync import EdgeBatch, EdgeBatchAnswer, answer_of, decode_edge_batch
+from farmiq.kit.amqp import Publisher
+from farmiq.kit.errors import Transient
+from farmiq.kit.http_server import ApiError
+from farmiq.kit.ids import new_trace_id
+from farmiq.kit.postgres import RETRY, DatabaseAway, Pool
+
+AnyRequest = Request[Any, Any, Any]
+
+RETRY_AFTER_SECONDS = 5
+
+
+def routes(pool: Pool, publisher: Publisher, settings: IngestionSettings, counters: Counters) -> list[Any]:
+    under_way = asyncio.Semaphore(settings.ingestion_requests_max)
+
+    @post("/api/v1/edge/batch", tags=["edge"], status_code=200)
+    async def edge_batch(request: AnyRequest) -> EdgeBatchAnswer:
+        """Take a batch of events from an edge.
+
+        The body is `{"batch_id", "edge_cluster_id", "tenant_id", "events": [...]}` or a bare array of events, plain or gzip.
+        Every event has its own result; 400, 401, 403 and 413 are about the request, 429 and 503 mean: the same again later.
+        """
+        edge = await _authenticate(pool, request)
+        async with _room(under_way):
+            batch = await _read(request, settings.ingestion_body_seconds_max)
+            refuse_strangers(edge, batch)
+            try:
+                results = await ingest(pool, publisher, screen(edge, batch.events, new_trace_id))
+            except Transient as error:
+                counters.batches_deferred.labels(error.code).inc()
+                raise ApiError(503, error.code, str(error), retry_after_seconds=RETRY_AFTER_SECONDS) from error
+        counters.answered(edge.edge_cluster_id, batch.batch_id, results)
+        return answer_of(batch.batch_id, results)
+
+    @get("/api/v1/ingestion/stats", tags=["edge"], sync_to_thread=False)
+    def stats() -> Stats:
+        """What this replica has answered since it started."""
+        return counters.stats
+
+    return [edge_batch, stats]
+
+
+async def _authenticate(pool: Pool, request: AnyRequest) -> edges.Edge:
+    """Before the body is read: a stranger costs one look-up and no memory."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    try:
+        async with pool.acquire(timeout=5.0) as connection:
+            edge = await edges.find(connection, token) if scheme.lower() == "bearer" and token else None
+    except RETRY as error:
+        raise DatabaseAway(f"PostgreSQL: {str(error) or type(error).__name__}") from error
+    if edge is None:
+        raise ApiError(401, "unauthorized", "This route needs an edge's token: Authorization: Bearer <token>")
+    return edge
+
+
+async def _read(request: AnyRequest, seconds_max: int) -> EdgeBatch:
+    decoder = decoder_for(request.headers.get("content-encoding", ""))
+    try:
+        async with asyncio.timeout(seconds_max):
+            body = await read_body(request.stream(), decoder)
+        return decode_edge_batch(body)
+    except TimeoutError as error:
+        raise ApiError(408, "too_slow", f"The body did not arrive within {seconds_max} s") from error
+    except MalformedMessage as error:
+        raise ApiError(413 if error.code == "too_large" else 400, error.code, error.detail) from error
+
+
+@asynccontextmanager
+async def _room(under_way: asyncio.Semaphore) -> AsyncIterator[None]:
+    if under_way.locked():
+        raise ApiError(429, "busy", "Too many batches at once", retry_after_seconds=1)
+    async with under_way:
+        yield

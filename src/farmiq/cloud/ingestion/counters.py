@@ -1,0 +1,56 @@
+"""What this replica has done since it started: the metrics, and the figures of `GET /api/v1/ingestion/stats`."""
+
+from collections import Counter as Tally
+from collections.abc import Sequence
+from datetime import datetime
+
+from msgspec import Struct
+from prometheus_client import CollectorRegistry, Counter
+
+from farmiq.contracts.sync import EventResult
+from farmiq.kit.logging import get_logger
+
+log = get_logger(__name__)
+
+
+class Stats(Struct):
+    """Since this replica started: several replicas each have their own, and a restart begins at zero."""
+
+    since: datetime
+    batches: int = 0
+    accepted: int = 0
+    duplicates: int = 0
+    rejected: int = 0
+
+
+class Counters:
+    def __init__(self, registry: CollectorRegistry, started_at: datetime) -> None:
+        self.stats = Stats(started_at)
+        self._events = Counter("ingestion_events", "Events answered.", ["status"], registry=registry)
+        self._rejected = Counter("ingestion_events_rejected", "Events rejected.", ["code"], registry=registry)
+        self.batches_deferred = Counter(
+            "ingestion_batches_deferred", "Batches that have to come again.", ["code"], registry=registry
+        )
+
+    def answered(self, edge_cluster_id: str, batch_id: str | None, results: Sequence[EventResult]) -> None:
+        tally = Tally(result.status for result in results)
+        self.stats.batches += 1
+        self.stats.accepted += tally["accepted"]
+        self.stats.duplicates += tally["duplicate"]
+        self.stats.rejected += tally["rejected"]
+        for status, count in tally.items():
+            self._events.labels(status).inc(count)
+        log.info(
+            "batch_answered", edge_cluster_id=edge_cluster_id, batch_id=batch_id, accepted=tally["accepted"],
+            duplicates=tally["duplicate"], rejected=tally["rejected"],
+        )  # fmt: skip
+        for result in results:
+            if result.status == "rejected":
+                self._reject(edge_cluster_id, batch_id, result)
+
+    def _reject(self, edge_cluster_id: str, batch_id: str | None, result: EventResult) -> None:
+        self._rejected.labels(result.code or "rejected").inc()
+        log.warning(
+            "event_rejected", edge_cluster_id=edge_cluster_id, batch_id=batch_id, event_id=str(result.event_id),
+            code=result.code, reason=result.message,
+        )  # fmt: skip

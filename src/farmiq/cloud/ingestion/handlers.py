@@ -1,0 +1,64 @@
+"""What happens to a batch, in order. The transaction ends after the bus has confirmed, and the answer goes out after that."""
+
+from collections.abc import Sequence
+
+from farmiq.cloud.ingestion import store
+from farmiq.cloud.ingestion.screening import Candidate, Key, rejected
+from farmiq.contracts.sync import EventResult
+from farmiq.kit.amqp import Publisher, Unroutable
+from farmiq.kit.errors import Transient
+from farmiq.kit.postgres import RETRY, DatabaseAway, Pool
+
+POOL_WAIT_SECONDS = 10.0
+
+
+class PartlyPublished(Transient):
+    """RabbitMQ did not take all of the batch. What it took is remembered; the edge sends the batch again."""
+
+
+async def ingest(pool: Pool, publisher: Publisher, items: Sequence[Candidate | EventResult]) -> list[EventResult]:
+    """One result for each item, in order. Raises something `Transient` when the batch must come again."""
+    # The same event twice in one batch is one event: the first stands, the second is answered as a duplicate.
+    first: dict[Key, Candidate] = {}
+    for item in items:
+        if isinstance(item, Candidate):
+            first.setdefault(item.key, item)
+    failures = await _publish_new(pool, publisher, first) if first else {}
+    waiting = [why for why in failures.values() if why is not None and not isinstance(why, Unroutable)]
+    if waiting:
+        raise PartlyPublished(
+            f"{len(waiting)} of {len(items)} events could not be published: {waiting[0]}", code=waiting[0].code
+        )
+    return [_result(item, first, failures) for item in items]
+
+
+async def _publish_new(
+    pool: Pool, publisher: Publisher, candidates: dict[Key, Candidate]
+) -> dict[Key, Transient | None]:
+    """Each event that was new, with None when it is on the bus now, else why not. Committed when this returns."""
+    try:
+        async with pool.acquire(timeout=POOL_WAIT_SECONDS) as connection, connection.transaction():
+            added = await store.add(connection, candidates)
+            fresh = [key for key in candidates if key in added]
+            answers = await publisher.publish_many([candidates[key].message for key in fresh])
+            failures = dict(zip(fresh, answers, strict=True))
+            unpublished = [key for key, why in failures.items() if why is not None]
+            if unpublished:
+                await store.forget(connection, unpublished)
+    except RETRY as error:
+        raise DatabaseAway(f"PostgreSQL: {str(error) or type(error).__name__}") from error
+    return failures
+
+
+def _result(
+    item: Candidate | EventResult, first: dict[Key, Candidate], failures: dict[Key, Transient | None]
+) -> EventResult:
+    if isinstance(item, EventResult):
+        return item
+    event_id = item.key[1]
+    if item.key not in failures or first[item.key] is not item:
+        return EventResult(event_id=event_id, status="duplicate")
+    why = failures[item.key]
+    if why is not None:
+        return rejected(event_id, why.code, str(why))
+    return EventResult(event_id=event_id, status="accepted")

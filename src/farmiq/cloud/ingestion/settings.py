@@ -1,0 +1,17 @@
+from typing import Annotated
+
+from msgspec import Meta
+
+from farmiq.contracts.limits import EDGE_BATCH_BYTES_MAX
+from farmiq.kit.settings import HttpSettings, Port, Positive, Secret
+
+
+class IngestionSettings(HttpSettings, frozen=True, kw_only=True):
+    port: Port = 5201
+    database_url: Secret
+    amqp_url: Secret
+    ingestion_body_bytes_max: Annotated[int, Meta(ge=1024)] = EDGE_BATCH_BYTES_MAX
+    """As it comes over the wire. What it inflates to is bounded by the contract."""
+    ingestion_body_seconds_max: Positive = 30
+    ingestion_requests_max: Positive = 32
+    """At the same time, in one replica. More are told to come back, so that memory stays bounded."""

@@ -1,0 +1,51 @@
+"""Every statement on `ingest_dedupe`."""
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from farmiq.cloud.ingestion.screening import Key
+from farmiq.kit.postgres import Connection
+
+LOCK_SECONDS: Final = 10
+
+# A key that another transaction has written and not yet committed makes this one wait: for its commit, after which the key
+# is a duplicate, or for its end, after which it is ours.
+_ADD: Final = """
+INSERT INTO ingest_dedupe (tenant_id, event_id)
+SELECT * FROM unnest($1::text[], $2::uuid[]) AS given (tenant_id, event_id) ORDER BY 1, 2
+ON CONFLICT DO NOTHING
+RETURNING tenant_id, event_id
+"""
+_FORGET: Final = """
+DELETE FROM ingest_dedupe AS d USING unnest($1::text[], $2::uuid[]) AS given (tenant_id, event_id)
+WHERE d.tenant_id = given.tenant_id AND d.event_id = given.event_id
+"""
+_PARTITIONS: Final = """
+SELECT ensure_month_partition('ingest_dedupe', ((now() AT TIME ZONE 'UTC') + make_interval(months => ahead))::date)
+FROM generate_series(0, 2) AS ahead
+"""
+
+
+async def add(connection: Connection, keys: Collection[Key]) -> set[Key]:
+    """Remember these and return the ones that were not there.
+
+    All requests write in the same order, so two of them with the same events never wait for each other in a circle.
+    """
+    await connection.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
+    rows = await connection.fetch(_ADD, *_columns(keys))
+    return {(row["tenant_id"], row["event_id"]) for row in rows}
+
+
+async def forget(connection: Connection, keys: Collection[Key]) -> None:
+    """Take back what `add` wrote in this transaction: it is not on the bus."""
+    await connection.execute(_FORGET, *_columns(keys))
+
+
+async def prepare_months(connection: Connection) -> None:
+    """The partitions of this month and the two to come. Without them everything would gather in the default one."""
+    await connection.execute(_PARTITIONS)
+
+
+def _columns(keys: Iterable[Key]) -> tuple[list[str], list[object]]:
+    ordered = list(keys)
+    return [tenant_id for tenant_id, _ in ordered], [event_id for _, event_id in ordered]

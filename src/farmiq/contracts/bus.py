@@ -1,0 +1,73 @@
+"""RabbitMQ names: exchanges, queues, dead-letter queues, and which routing keys reach which queue. Pure data.
+
+    farmiq.{domain}.exchange             topic exchanges; the domain is the first word of the event type
+    farmiq.{service}.{purpose}.queue
+    farmiq.{service}.dlq.queue           reached through the default exchange, so it needs no binding
+
+Routing keys are event types. A queue is declared by the service that consumes it: one that nobody reads never fills.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from farmiq.contracts import event_types
+
+TELEMETRY_EXCHANGE: Final = "farmiq.telemetry.exchange"
+WEIGHVISION_EXCHANGE: Final = "farmiq.weighvision.exchange"
+MEDIA_EXCHANGE: Final = "farmiq.media.exchange"
+INFERENCE_EXCHANGE: Final = "farmiq.inference.exchange"
+SYNC_EXCHANGE: Final = "farmiq.sync.exchange"
+EVENT_EXCHANGE: Final = "farmiq.event.exchange"
+"""Every event type of another domain: a device may send events that we have never heard of, and they are kept."""
+
+EXCHANGES: Final = (
+    TELEMETRY_EXCHANGE,
+    WEIGHVISION_EXCHANGE,
+    MEDIA_EXCHANGE,
+    INFERENCE_EXCHANGE,
+    SYNC_EXCHANGE,
+    EVENT_EXCHANGE,
+)
+
+TELEMETRY_INGEST_QUEUE: Final = "farmiq.cloud-telemetry-service.ingest.queue"
+TELEMETRY_AGG_QUEUE: Final = "farmiq.cloud-telemetry-service.agg.queue"
+ANALYTICS_KPI_QUEUE: Final = "farmiq.cloud-analytics-service.kpi.queue"
+MEDIA_STORE_QUEUE: Final = "farmiq.cloud-media-store.store.queue"
+
+
+class Binding(Struct, frozen=True):
+    exchange: str
+    queue: str
+    routing_key: str
+
+
+BINDINGS: Final = (
+    Binding(TELEMETRY_EXCHANGE, TELEMETRY_INGEST_QUEUE, event_types.TELEMETRY_INGESTED),
+    Binding(TELEMETRY_EXCHANGE, TELEMETRY_INGEST_QUEUE, event_types.TELEMETRY_BATCH_INGESTED),
+    Binding(TELEMETRY_EXCHANGE, TELEMETRY_INGEST_QUEUE, event_types.TELEMETRY_LOSS),
+    Binding(WEIGHVISION_EXCHANGE, TELEMETRY_INGEST_QUEUE, "weighvision.#"),
+    Binding(INFERENCE_EXCHANGE, TELEMETRY_INGEST_QUEUE, "inference.#"),
+    Binding(SYNC_EXCHANGE, TELEMETRY_INGEST_QUEUE, "sync.#"),
+    Binding(EVENT_EXCHANGE, TELEMETRY_INGEST_QUEUE, "#"),
+    Binding(TELEMETRY_EXCHANGE, TELEMETRY_AGG_QUEUE, event_types.TELEMETRY_INGESTED),
+    Binding(TELEMETRY_EXCHANGE, TELEMETRY_AGG_QUEUE, event_types.TELEMETRY_BATCH_INGESTED),
+    Binding(TELEMETRY_EXCHANGE, ANALYTICS_KPI_QUEUE, "telemetry.#"),
+    Binding(WEIGHVISION_EXCHANGE, ANALYTICS_KPI_QUEUE, "weighvision.#"),
+    Binding(INFERENCE_EXCHANGE, ANALYTICS_KPI_QUEUE, "inference.#"),
+    Binding(MEDIA_EXCHANGE, MEDIA_STORE_QUEUE, "media.#"),
+    Binding(WEIGHVISION_EXCHANGE, MEDIA_STORE_QUEUE, event_types.SESSION_CREATED),
+)
+
+
+def exchange_for(event_type: str) -> str:
+    exchange = f"farmiq.{event_type.partition('.')[0]}.exchange"
+    return exchange if exchange in EXCHANGES else EVENT_EXCHANGE
+
+
+def bindings_of(queue: str) -> tuple[Binding, ...]:
+    return tuple(binding for binding in BINDINGS if binding.queue == queue)
+
+
+def dlq_for(service: str) -> str:
+    return f"farmiq.{service}.dlq.queue"

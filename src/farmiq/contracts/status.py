@@ -1,0 +1,57 @@
+"""`device.status`: retained, and the last will of every device says offline.
+
+Only `state` is required: a weigh station, a bare sensor and the will itself know none of the figures.
+"""
+
+from typing import Annotated, Literal
+from uuid import UUID
+
+from msgspec import Meta, Struct
+
+from farmiq.contracts.ids import Id
+from farmiq.contracts.telemetry import Count, Seq
+
+DeviceState = Literal["online", "offline"]
+ReplayState = Literal["idle", "draining"]
+Figure = Annotated[float, Meta(ge=0)]
+
+
+class LossRange(Struct, frozen=True, kw_only=True):
+    first_seq: Seq
+    last_seq: Seq
+
+    def __post_init__(self) -> None:
+        if self.first_seq > self.last_seq:
+            raise ValueError("first_seq is above last_seq")
+
+
+class DeviceStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    state: DeviceState
+    software_version: Annotated[str, Meta(max_length=64)] | None = None
+    stream_id: UUID | None = None
+    boot_id: UUID | None = None
+    epoch: UUID | None = None
+    uptime_seconds: Figure | None = None
+
+    spool_bytes: Count | None = None
+    spool_bytes_max: Count | None = None
+    segments_open: Count | None = None
+    segments_closed: Count | None = None
+    oldest_sample_age_seconds: Figure | None = None
+    written_bytes_per_sample: Figure | None = None
+
+    last_captured_seq: Count | None = None
+    last_published_seq: Count | None = None
+    last_acked_seq: Count | None = None
+
+    dropped_count: Count | None = None
+    dropped_ranges: Annotated[list[LossRange], Meta(max_length=64)] = []
+    """The latest ones only: the full list travels as `telemetry.loss`."""
+    not_captured_count: Count | None = None
+
+    replay_state: ReplayState | None = None
+    replay_msgs_per_sec: Figure | None = None
+    replay_bytes_per_sec: Figure | None = None
+    drain_seconds_estimated: Figure | None = None
+    runway_seconds: Figure | None = None
+    faulty_sensors: Annotated[list[Id], Meta(max_length=1024)] = []

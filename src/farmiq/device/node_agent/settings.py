@@ -1,0 +1,13 @@
+from typing import Annotated
+
+from msgspec import Meta
+
+from farmiq.kit.settings import Id, Settings
+
+
+class AgentSettings(Settings, frozen=True, kw_only=True):
+    device_id: Id
+    node_forwarder_socket: str
+    sample_interval_ms: Annotated[int, Meta(ge=10, le=3_600_000)] = 1000
+    node_agent_backlog_samples: Annotated[int, Meta(ge=1, le=10_000_000)] = 100_000
+    log_level: str = "INFO"

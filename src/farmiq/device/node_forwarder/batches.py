@@ -1,0 +1,91 @@
+"""Frames of the spool, and its losses, as messages for the edge."""
+
+from itertools import takewhile
+from uuid import UUID
+
+from farmiq.contracts import event_types, topics
+from farmiq.contracts.decoding import encode
+from farmiq.contracts.envelope import DevicePayload, mqtt_envelope
+from farmiq.contracts.status import DeviceStatus
+from farmiq.contracts.telemetry import Channel, Lane, TelemetryBatch, TelemetryLoss
+from farmiq.contracts.timestamps import from_us
+from farmiq.device.node_forwarder.settings import ForwarderSettings
+from farmiq.kit.clock import Clock
+from farmiq.kit.ids import new_id, new_trace_id
+from farmiq.spool import Loss, Run
+
+
+class Messages:
+    """Everything that this node says, in its envelope and on its topic."""
+
+    def __init__(self, settings: ForwarderSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        place = {
+            "tenant_id": settings.tenant_id,
+            "farm_id": settings.farm_id,
+            "barn_id": settings.barn_id,
+            "device_id": settings.device_id,
+        }
+        self.batch_topic = topics.TelemetryBatchTopic(**place).path
+        self.loss_topic = topics.EventTopic(**place, event_type=event_types.TELEMETRY_LOSS).path
+        self.status_topic = topics.StatusTopic(**place).path
+        self.ack_topic = topics.AckTopic(device_id=settings.device_id).path
+
+    def batch(self, run: Run, lane: Lane) -> tuple[bytes, int]:
+        """The front of a run as one message, and the last sequence in it."""
+        batch = batch_of(run, lane)
+        return self._envelope(batch, event_types.TELEMETRY_BATCH, new_id()), batch.last_seq
+
+    def loss(self, loss: Loss) -> bytes:
+        """Under the loss's own id, so that it counts once however often it is sent."""
+        return self._envelope(loss_of(loss), event_types.TELEMETRY_LOSS, loss.loss_id)
+
+    def status(self, status: DeviceStatus) -> bytes:
+        return self._envelope(status, event_types.DEVICE_STATUS, new_id())
+
+    def _envelope(self, payload: DevicePayload, event_type: str, event_id: UUID) -> bytes:
+        return encode(
+            mqtt_envelope(
+                payload,
+                event_id=event_id,
+                event_type=event_type,
+                tenant_id=self._settings.tenant_id,
+                device_id=self._settings.device_id,
+                ts=self._clock.now(),
+                trace_id=new_trace_id(),
+            )
+        )
+
+
+def batch_of(run: Run, lane: Lane) -> TelemetryBatch:
+    """A batch has one time quality, so it ends where the quality changes. Only the channels in use are named."""
+    quality = run.frames[0].quality
+    frames = list(takewhile(lambda frame: frame.quality == quality, run.frames))
+    used = sorted({frame.channel for frame in frames})
+    index = {channel: at for at, channel in enumerate(used)}
+    table = [run.header.channels[channel] for channel in used]
+    return TelemetryBatch(
+        stream_id=run.header.stream_id,
+        boot_id=run.header.boot_id,
+        lane=lane,
+        seq0=frames[0].seq,
+        time_quality=quality,
+        channels=[Channel(metric=one.metric, unit=one.unit, sensor=one.sensor or None) for one in table],
+        t=[frame.wall_us for frame in frames],
+        c=[index[frame.channel] for frame in frames],
+        v=[frame.value for frame in frames],
+    )
+
+
+def loss_of(loss: Loss) -> TelemetryLoss:
+    return TelemetryLoss(
+        stream_id=loss.stream_id,
+        first_seq=loss.first_seq,
+        last_seq=loss.last_seq,
+        count=loss.count,
+        reason=loss.cause,
+        dropped_at=from_us(loss.dropped_at_us),
+        first_ts=None if loss.first_wall_us is None else from_us(loss.first_wall_us),
+        last_ts=None if loss.last_wall_us is None else from_us(loss.last_wall_us),
+    )

@@ -1,0 +1,53 @@
+"""What to send next. Two lanes: live samples as they come, and behind them everything that the edge has not acknowledged."""
+
+from collections.abc import Sequence
+
+Range = tuple[int, int]
+
+
+class Lanes:
+    """Sequences only, no I/O. `*_after` is the last one sent in a lane."""
+
+    def __init__(self, synced_seq: int, acked_seq: int) -> None:
+        self.live_after = synced_seq
+        self.replay_after = acked_seq
+        self.replay_end = synced_seq
+        self._skipped: list[Range] = []
+
+    def restart(self, synced_seq: int, acked_seq: int) -> None:
+        """A new connection, or a silence that lasted too long: everything that is not acknowledged goes out again."""
+        self.live_after = max(self.live_after, synced_seq)
+        self.replay_after = acked_seq
+        self.replay_end = self.live_after
+
+    def sent_live(self, last_seq: int) -> None:
+        self.live_after = max(self.live_after, last_seq)
+
+    def sent_replay(self, last_seq: int) -> None:
+        self.replay_after = max(self.replay_after, last_seq)
+
+    def acknowledged(self, acked_seq: int, received: Sequence[Range]) -> None:
+        """The edge has these: the replay need not send them."""
+        self.replay_after = max(self.replay_after, acked_seq)
+        self._skipped = sorted(received)
+
+    def went_back(self, acked_seq: int, received: Sequence[Range]) -> None:
+        """The edge has forgotten. The replay starts again from what it still knows."""
+        self.replay_after = acked_seq
+        self.replay_end = self.live_after
+        self._skipped = sorted(received)
+
+    @property
+    def is_replaying(self) -> bool:
+        return self.next_replay() is not None
+
+    def next_replay(self) -> Range | None:
+        """After which sequence to read, and up to which: the next stretch that the edge has not named as received."""
+        after, end = self.replay_after, self.replay_end
+        for first, last in self._skipped:
+            if first <= after + 1 <= last:
+                after = last
+            elif after + 1 < first:
+                end = min(end, first - 1)
+                break
+        return (after, end) if after < end else None

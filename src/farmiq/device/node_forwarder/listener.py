@@ -1,0 +1,79 @@
+"""Hears the edge's acknowledgements, and lets go of what they cover."""
+
+from uuid import UUID
+
+from farmiq.contracts.ack import DeviceAck
+from farmiq.contracts.decoding import MalformedMessage, decode
+from farmiq.device.node_forwarder.acks import AckReader, Meaning
+from farmiq.device.node_forwarder.lanes import Lanes
+from farmiq.device.node_forwarder.publisher import Publisher
+from farmiq.device.node_forwarder.recorder import Recorder
+from farmiq.kit.logging import get_logger
+from farmiq.kit.mqtt import Message, MqttClient
+from farmiq.spool import AckRefused
+
+ACK_BYTES_MAX = 256 * 1024
+
+log = get_logger(__name__)
+
+
+async def listen(mqtt: MqttClient, recorder: Recorder, lanes: Lanes, publisher: Publisher) -> None:
+    """Until cancelled. An acknowledgement that is missed costs a repetition, never a sample."""
+    reader = AckReader(recorder.spool.stream_id, recorder.spool.acked.epoch)
+    while messages := await mqtt.next_batch(100, 0.0):
+        for message in messages:
+            await _hear(message, reader, recorder, lanes, publisher)
+        mqtt.acknowledge(messages)
+
+
+async def _hear(message: Message, reader: AckReader, recorder: Recorder, lanes: Lanes, publisher: Publisher) -> None:
+    try:
+        ack = decode(DeviceAck, message.payload, max_bytes=ACK_BYTES_MAX)
+    except MalformedMessage as reason:
+        log.error("ack_refused", reason=str(reason))  # noqa: TRY400 - an answer to a message, not a crash
+        return
+    await _forget_losses(ack, recorder)
+    match reader.read(ack):
+        case Meaning.PROGRESS:
+            await _progress(ack, recorder, lanes, publisher)
+        case Meaning.NEW_EPOCH:
+            await _go_back(ack, recorder, lanes, publisher)
+        case meaning:
+            log.debug("ack_ignored", meaning=meaning.value)
+
+
+async def _progress(ack: DeviceAck, recorder: Recorder, lanes: Lanes, publisher: Publisher) -> None:
+    before = recorder.spool.acked.seq
+    try:
+        await recorder.run(lambda: recorder.spool.acknowledge(ack.acked_seq, ack.received))
+    except AckRefused as error:
+        log.error("ack_refused", reason=str(error), acked_seq=ack.acked_seq)  # noqa: TRY400 - as above
+        return
+    lanes.acknowledged(recorder.spool.acked.seq, ack.received)
+    if recorder.spool.acked.seq > before:
+        publisher.progressed()
+        await recorder.run(recorder.spool.trim)
+
+
+async def _go_back(ack: DeviceAck, recorder: Recorder, lanes: Lanes, publisher: Publisher) -> None:
+    was = recorder.spool.acked
+    try:
+        await recorder.run(lambda: recorder.spool.go_back(ack.acked_seq, str(ack.epoch), ack.received))
+    except AckRefused as error:
+        log.error("ack_refused", reason=str(error), acked_seq=ack.acked_seq)  # noqa: TRY400 - as above
+        return
+    if was.epoch:
+        log.warning("edge_epoch_changed", was=was.epoch, now=str(ack.epoch), acked_before=was.seq, acked_now=ack.acked_seq)
+    lanes.went_back(recorder.spool.acked.seq, ack.received)
+    publisher.progressed()
+    publisher.look_again()
+
+
+async def _forget_losses(ack: DeviceAck, recorder: Recorder) -> None:
+    """A rejected one is kept by the edge with the reason: sending it again would not change its mind."""
+    for event in ack.events:
+        if event.result == "rejected":
+            log.error("event_rejected", event_id=str(event.event_id), code=event.code)
+    told: list[UUID] = [event.event_id for event in ack.events]
+    if told:
+        await recorder.run(lambda: recorder.spool.losses.acknowledge(told))

@@ -1,0 +1,130 @@
+"""Sends what the spool holds: live samples at once, the rest behind them, losses beside them."""
+
+import asyncio
+from functools import partial
+
+from farmiq.contracts.telemetry import Lane
+from farmiq.device.node_forwarder.batches import Messages
+from farmiq.device.node_forwarder.lanes import Lanes
+from farmiq.device.node_forwarder.recorder import Recorder
+from farmiq.device.node_forwarder.settings import ForwarderSettings
+from farmiq.device.node_forwarder.throttle import Throttle
+from farmiq.kit.lifecycle import Lifetime
+from farmiq.kit.logging import get_logger
+from farmiq.kit.mqtt import BrokerAway, MqttClient
+from farmiq.spool import Reader
+
+LOOK_SECONDS = 0.5
+
+log = get_logger(__name__)
+
+
+class Publisher:
+    """PUBACK is flow control only. What was sent is forgotten by the edge's acknowledgement and by nothing else."""
+
+    def __init__(
+        self,
+        life: Lifetime,
+        settings: ForwarderSettings,
+        mqtt: MqttClient,
+        recorder: Recorder,
+        lanes: Lanes,
+        messages: Messages,
+    ) -> None:
+        self._life = life
+        self._settings = settings
+        self._mqtt = mqtt
+        self._recorder = recorder
+        self._lanes = lanes
+        self._messages = messages
+        self._work = asyncio.Event()
+        self._progress_at = life.clock.monotonic()
+        mqtt.on_connect.append(self._start_over)
+
+    def progressed(self) -> None:
+        """The edge has answered: no need to ask it again yet."""
+        self._progress_at = self._life.clock.monotonic()
+
+    def look_again(self) -> None:
+        self._work.set()
+
+    async def send_live(self) -> None:
+        """Samples as they are stored, gathered for a moment so that many share one message."""
+        reader = self._recorder.spool.reader()
+        while True:
+            await self._recorder.stored.wait()
+            await self._mqtt.wait_connected()
+            self._recorder.stored.clear()
+            await self._send_live_now(reader)
+            await asyncio.sleep(self._settings.node_forwarder_batch_ms / 1000)
+
+    async def send_backlog(self) -> None:
+        """Everything that is not acknowledged, in the order of capture, within the replay's rates."""
+        reader = self._recorder.spool.reader()
+        throttle = Throttle(
+            self._settings.replay_msgs_per_sec, self._settings.replay_bytes_per_sec, self._life.clock.monotonic()
+        )
+        while True:
+            await self._mqtt.wait_connected()
+            stretch = self._lanes.next_replay()
+            if stretch is None:
+                await self._wait_for_work()
+                continue
+            after, end = stretch
+            limit = min(self._settings.node_forwarder_batch_samples, end - after)
+            sent_bytes, last_seq = await self._send_next(reader, after, limit, "replay")
+            # Nothing readable up to the end: it was given up meanwhile, and travels as a loss.
+            self._lanes.sent_replay(end if last_seq is None else last_seq)
+            if sent_bytes:
+                await asyncio.sleep(throttle.spend(sent_bytes, self._life.clock.monotonic()))
+
+    async def send_losses(self) -> None:
+        """Each declared loss until the edge has it, again after a silence."""
+        while True:
+            await self._mqtt.wait_connected()
+            for loss in await self._recorder.run(self._recorder.spool.losses.outstanding):
+                try:
+                    await self._mqtt.publish(self._messages.loss_topic, self._messages.loss(loss))
+                except BrokerAway:
+                    break
+            await asyncio.sleep(self._settings.node_forwarder_resend_seconds)
+
+    def _start_over(self) -> None:
+        spool = self._recorder.spool
+        self._lanes.restart(spool.synced_seq, spool.acked.seq)
+        self.progressed()
+        self.look_again()
+
+    async def _send_live_now(self, reader: Reader) -> None:
+        while self._lanes.live_after < self._recorder.spool.synced_seq:
+            after = self._lanes.live_after
+            _, last_seq = await self._send_next(reader, after, self._settings.node_forwarder_batch_samples, "live")
+            if last_seq is None:
+                return
+            self._lanes.sent_live(last_seq)
+
+    async def _send_next(self, reader: Reader, after: int, limit: int, lane: Lane) -> tuple[int, int | None]:
+        """Read and publish one batch; answers its size and last sequence. A broken connection starts the lanes over."""
+        run = await asyncio.to_thread(partial(reader.read, after, limit))
+        if run is None:
+            return 0, None
+        payload, last_seq = self._messages.batch(run, lane)
+        try:
+            await self._mqtt.publish(self._messages.batch_topic, payload)
+        except BrokerAway:
+            await self._mqtt.wait_connected()
+            return 0, after
+        return len(payload), last_seq
+
+    async def _wait_for_work(self) -> None:
+        """Until there is something, or until the edge has been silent for so long that an answer must have got lost."""
+        self._work.clear()
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                await self._work.wait()
+        except TimeoutError:
+            silence_seconds = self._life.clock.monotonic() - self._progress_at
+            is_unanswered = self._recorder.spool.acked.seq < self._lanes.live_after
+            if is_unanswered and silence_seconds > self._settings.node_forwarder_resend_seconds:
+                log.warning("edge_silent", acked_seq=self._recorder.spool.acked.seq, sent_seq=self._lanes.live_after)
+                self._start_over()

@@ -1,0 +1,71 @@
+"""What a device is told after the commit, gathered so that a busy stream gets one message for many batches."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+
+from farmiq.contracts.ack import AckResult, DeviceAck, EventAck
+from farmiq.edge.telemetry_timeseries.intake import Mark
+
+EVENTS_MAX = 1000
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What became of one message of a device."""
+
+    device_id: str
+    event_id: UUID
+    result: AckResult
+    code: str | None = None
+
+
+class Pending:
+    """Acknowledgements that have not reached the broker yet. The newest mark of a stream replaces an older one."""
+
+    def __init__(self) -> None:
+        self._epoch: UUID | None = None
+        self._marks: dict[UUID, Mark] = {}
+        self._verdicts: dict[str, dict[UUID, Verdict]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._marks or self._verdicts)
+
+    def note(self, epoch: UUID, marks: Iterable[Mark], verdicts: Iterable[Verdict]) -> None:
+        if epoch != self._epoch:
+            # Marks of another life of the database say nothing about this one.
+            self._marks.clear()
+            self._epoch = epoch
+        for mark in marks:
+            self._marks[mark.stream_id] = mark
+        for verdict in verdicts:
+            of_device = self._verdicts.setdefault(verdict.device_id, {})
+            of_device[verdict.event_id] = verdict
+            if len(of_device) > EVENTS_MAX:
+                # The device sends what it heard nothing of again, and is told then.
+                of_device.pop(next(iter(of_device)))
+
+    def take(self, now: datetime) -> list[tuple[str, DeviceAck]]:
+        """Everything, as one message per stream, with a device's events in the first of its messages."""
+        if self._epoch is None:
+            return []
+        epoch, marks, self._marks = self._epoch, self._marks, {}
+        messages = [
+            (mark.device_id, _stream_ack(epoch, mark, self._events_of(mark.device_id), now)) for mark in marks.values()
+        ]
+        messages += [
+            (device_id, DeviceAck(epoch=epoch, ts=now, events=self._events_of(device_id)))
+            for device_id in list(self._verdicts)
+        ]
+        return messages
+
+    def _events_of(self, device_id: str) -> list[EventAck]:
+        verdicts = self._verdicts.pop(device_id, {})
+        return [EventAck(event_id=v.event_id, result=v.result, code=v.code) for v in verdicts.values()]
+
+
+def _stream_ack(epoch: UUID, mark: Mark, events: list[EventAck], now: datetime) -> DeviceAck:
+    return DeviceAck(
+        epoch=epoch, ts=now, stream_id=mark.stream_id, acked_seq=mark.acked_seq, received=mark.above, events=events
+    )

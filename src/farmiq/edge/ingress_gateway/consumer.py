@@ -1,0 +1,38 @@
+"""The way in: take a micro-batch, store it, only then acknowledge it."""
+
+from functools import partial
+
+from farmiq.edge.ingress_gateway.counters import Counters
+from farmiq.edge.ingress_gateway.handlers import Outcome, ingest
+from farmiq.edge.ingress_gateway.publisher import AckPublisher
+from farmiq.edge.ingress_gateway.settings import GatewaySettings
+from farmiq.kit.lifecycle import Lifetime
+from farmiq.kit.micro_batch import until_stored
+from farmiq.kit.mqtt import Message, MqttClient
+from farmiq.kit.postgres import Pool
+from farmiq.outbox import Announcer
+
+
+async def consume(
+    life: Lifetime,
+    settings: GatewaySettings,
+    mqtt: MqttClient,
+    pool: Pool,
+    acks: AckPublisher,
+    announcer: Announcer,
+    counters: Counters,
+) -> None:
+    """Until cancelled. Cut anywhere, it loses nothing: what was not acknowledged comes again and is recognised."""
+
+    async def store_now(batch: list[Message]) -> list[Outcome]:
+        return await ingest(pool, batch, life.clock.now())
+
+    while True:
+        messages = await mqtt.next_batch(settings.ingress_batch_messages, settings.ingress_batch_wait_ms / 1000)
+        if not messages:
+            return
+        outcomes = await until_stored(life, partial(store_now, messages))
+        mqtt.acknowledge(messages)
+        acks.note(outcomes)
+        announcer.announce()
+        counters.committed(len(messages), outcomes)

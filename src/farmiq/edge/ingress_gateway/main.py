@@ -1,0 +1,42 @@
+import asyncio
+from collections.abc import Mapping
+
+from farmiq.contracts import topics
+from farmiq.edge.ingress_gateway.api import routes
+from farmiq.edge.ingress_gateway.consumer import consume
+from farmiq.edge.ingress_gateway.counters import Counters
+from farmiq.edge.ingress_gateway.publisher import AckPublisher
+from farmiq.edge.ingress_gateway.settings import GatewaySettings
+from farmiq.kit.http_server import serve_http
+from farmiq.kit.lifecycle import Lifetime
+from farmiq.kit.mqtt import MqttClient
+from farmiq.kit.postgres import open_pool, ping
+from farmiq.kit.settings import load
+from farmiq.outbox import Announcer
+
+# Only what has an owner at the edge. A message that nobody subscribes to is never acknowledged, so its device keeps it.
+FILTERS = ("iot/telemetry/#", "iot/event/#", "iot/status/#")
+
+
+async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
+    settings = load(GatewaySettings, environ)
+    mqtt = MqttClient(
+        settings.mqtt_url,
+        # A replica that starts again must come back under its own name, or its session's messages would wait for ever.
+        client_id=environ.get("INSTANCE_ID") or life.service,
+        subscriptions=topics.shared(life.service, FILTERS),
+    )
+    async with await open_pool(settings.database_url, service=life.service) as pool:
+        life.ready_when("database", lambda: ping(pool))
+        counters = Counters(life.registry)
+        announcer = Announcer(pool)
+        acks = AckPublisher(mqtt, counters, life.clock, settings.ingress_ack_interval_ms / 1000)
+        await mqtt.start()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(life.until_stopped(consume(life, settings, mqtt, pool, acks, announcer, counters)))
+                group.create_task(life.until_stopped(acks.run()))
+                group.create_task(serve_http(life, settings, routes(pool, counters, settings.admin_token)))
+        finally:
+            await mqtt.stop()
+            await announcer.close()

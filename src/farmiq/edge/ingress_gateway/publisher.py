@@ -1,0 +1,47 @@
+"""Tells devices what is safe: after the commit, gathered, and again until the broker has it."""
+
+import asyncio
+from collections.abc import Sequence
+
+from farmiq.contracts.decoding import encode
+from farmiq.contracts.topics import AckTopic
+from farmiq.edge.ingress_gateway.acknowledgements import Pending
+from farmiq.edge.ingress_gateway.counters import Counters
+from farmiq.edge.ingress_gateway.handlers import Outcome
+from farmiq.kit.clock import Clock
+from farmiq.kit.mqtt import BrokerAway, MqttClient
+
+
+class AckPublisher:
+    """A device that misses an acknowledgement sends again and gets the next one: losing one here costs time, not data."""
+
+    def __init__(self, mqtt: MqttClient, counters: Counters, clock: Clock, interval_seconds: float) -> None:
+        self._mqtt = mqtt
+        self._counters = counters
+        self._clock = clock
+        self._interval_seconds = interval_seconds
+        self._pending = Pending()
+        self._due = asyncio.Event()
+
+    def note(self, outcomes: Sequence[Outcome]) -> None:
+        for outcome in outcomes:
+            self._pending.note(outcome.epoch, outcome.marks, outcome.verdicts)
+        self._due.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._due.wait()
+            await self._mqtt.wait_connected()
+            self._due.clear()
+            await asyncio.gather(*(self._publish(device_id, encode(ack)) for device_id, ack in self._take()))
+            await asyncio.sleep(self._interval_seconds)
+
+    def _take(self) -> list[tuple[str, object]]:
+        return [(device_id, ack) for device_id, ack in self._pending.take(self._clock.now())]
+
+    async def _publish(self, device_id: str, payload: bytes) -> None:
+        try:
+            await self._mqtt.publish(AckTopic(device_id=device_id).path, payload)
+        except BrokerAway:
+            return  # the device reconnects too, replays what it was not told of, and is told then
+        self._counters.acknowledged()

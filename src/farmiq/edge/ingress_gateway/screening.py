@@ -1,0 +1,117 @@
+"""Is this message one of ours, and whose? Decided from its bytes alone."""
+
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+
+from farmiq.contracts import event_types, topics
+from farmiq.contracts.decoding import MalformedMessage, decode
+from farmiq.contracts.envelope import DevicePayload, MqttEnvelope, payload_of
+from farmiq.contracts.limits import MQTT_MESSAGE_BYTES_MAX
+from farmiq.contracts.status import DeviceStatus
+from farmiq.contracts.telemetry import Reading, TelemetryBatch, TelemetryLoss
+from farmiq.kit.ids import new_trace_id
+from farmiq.timeseries.samples import SingleReading, StreamBatch
+from farmiq.timeseries.stream import Origin
+
+Body = StreamBatch | SingleReading | TelemetryLoss | DeviceStatus
+
+DeviceTopic = topics.TelemetryTopic | topics.TelemetryBatchTopic | topics.EventTopic | topics.StatusTopic
+
+# Which event type each topic carries; a generic event says it in the topic itself.
+_EVENT_TYPE_OF_TOPIC: dict[type, str] = {
+    topics.TelemetryTopic: event_types.TELEMETRY_READING,
+    topics.TelemetryBatchTopic: event_types.TELEMETRY_BATCH,
+    topics.StatusTopic: event_types.DEVICE_STATUS,
+}
+
+
+class Screened(msgspec.Struct, frozen=True, eq=False):
+    """A well-formed message of the device that its topic names. Each is itself only: the same bytes twice are two."""
+
+    origin: Origin
+    event_id: UUID
+    trace_id: str
+    ts: datetime
+    body: Body
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why a message is not taken, and as much of its identity as could be read."""
+
+    code: str
+    detail: str
+    tenant_id: str | None = None
+    device_id: str | None = None
+    event_id: UUID | None = None
+    trace_id: str | None = None
+
+
+def screen(topic: str, payload: bytes) -> Screened | Refusal:
+    """Topic, envelope and payload are each well-formed, and agree."""
+    place: DeviceTopic | None = None
+    envelope: MqttEnvelope | None = None
+    try:
+        place = _device_topic(topic)
+        envelope = decode(MqttEnvelope, payload, max_bytes=MQTT_MESSAGE_BYTES_MAX)
+        _agree(place, envelope)
+        body = _body(place, envelope, payload_of(envelope))
+    except MalformedMessage as reason:
+        return Refusal(
+            reason.code,
+            reason.detail,
+            tenant_id=place.tenant_id if place else None,
+            device_id=place.device_id if place else None,
+            event_id=envelope.event_id if envelope else None,
+            trace_id=envelope.trace_id if envelope else None,
+        )
+    return Screened(_origin(place), envelope.event_id, envelope.trace_id or new_trace_id(), envelope.ts, body)
+
+
+def refuse(message: Screened, code: str, detail: str) -> Refusal:
+    origin = message.origin
+    return Refusal(code, detail, origin.tenant_id, origin.device_id, message.event_id, message.trace_id)
+
+
+def _device_topic(topic: str) -> DeviceTopic:
+    place = topics.parse(topic)
+    if not isinstance(place, DeviceTopic):
+        raise MalformedMessage("bad_topic", f"{topic[:200]!r} is not a topic that devices send telemetry on")
+    return place
+
+
+def _agree(place: DeviceTopic, envelope: MqttEnvelope) -> None:
+    expected = place.event_type if isinstance(place, topics.EventTopic) else _EVENT_TYPE_OF_TOPIC[type(place)]
+    claims = {
+        "tenant_id": (envelope.tenant_id, place.tenant_id),
+        "device_id": (envelope.device_id, place.device_id),
+        "event_type": (envelope.event_type, expected),
+    }
+    for name, (claimed, actual) in claims.items():
+        if claimed != actual:
+            raise MalformedMessage(
+                "topic_mismatch", f"{name} is {claimed!r} in the envelope and {actual!r} in the topic"
+            )
+
+
+def _body(place: DeviceTopic, envelope: MqttEnvelope, payload: DevicePayload) -> Body:
+    origin = _origin(place)
+    match place, payload:
+        case topics.TelemetryBatchTopic(), TelemetryBatch() as batch:
+            return StreamBatch(origin, batch)
+        case topics.TelemetryTopic(metric=metric), Reading() as reading:
+            if reading.metric_type not in (None, metric):
+                raise MalformedMessage(
+                    "topic_mismatch", f"metric_type is {reading.metric_type!r}, the topic says {metric!r}"
+                )
+            return SingleReading(origin, envelope.event_id, envelope.ts, metric, reading.value, reading.unit)
+        case topics.EventTopic(), TelemetryLoss() as loss:
+            return loss
+        case topics.StatusTopic(), DeviceStatus() as status:
+            return status
+    raise MalformedMessage("unknown_event_type", f"{envelope.event_type} has no owner on this edge")
+
+
+def _origin(place: DeviceTopic) -> Origin:
+    return Origin(place.tenant_id, place.farm_id, place.barn_id, place.device_id)

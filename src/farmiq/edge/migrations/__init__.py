@@ -1,0 +1,17 @@
+"""The schema of the edge database: `farmiq migrate edge`, or `migrate(url, "farmiq.edge.migrations")`.
+
+| Revision | Tables |
+|---|---|
+| `0001_telemetry` | `telemetry_raw` in monthly partitions, `telemetry_agg`, `streams`, `stream_losses`, liveness |
+| `0002_outbox` | `sync_outbox` with its rules, `sync_state` |
+| `0003_ingress` | `devices`, `ingress_dedupe`, `ingress_rejected`, `edge_identity` |
+| `0004_weighvision` | `weight_sessions`, `media_objects`, `inference_results` |
+| `0005_alerts` | `ops_alerts` |
+
+Upgrades only, never back: a downgrade would drop columns and tables with accepted samples in them, and the promise leaves
+room for stored and declared lost alone. What a revision got wrong, the next one corrects; what is worse, a backup restores.
+
+A farm updates months late, so a change comes in three releases: a revision that old and new code both live with, then the
+code, then the clean-up. The cloud's revisions are a history of their own, also where the tables are alike: the text of a
+released revision stays as it is, and one tier must be able to change without the other.
+"""

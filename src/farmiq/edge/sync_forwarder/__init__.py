@@ -1,0 +1,20 @@
+"""`edge-sync-forwarder`: drains `sync_outbox` to the cloud. As many replicas as you like.
+
+In:       rows of `sync_outbox`, claimed in batches of one tenant, tenants in turn. A NOTIFY on `sync_outbox`, the time at
+          which a row is due, `POST /api/v1/sync/trigger` and at the latest `SYNC_INTERVAL_MS` wake it.
+Out:      `POST CLOUD_INGESTION_URL`, gzip, at most `limits.EDGE_BATCH_BYTES_MAX` inflated; the rows' new states and the
+          tenant's `sync_state`, in one transaction; an API on port 5108.
+Promises: a row is acknowledged only after the cloud has answered `accepted` or `duplicate` for that very event. Killed
+          anywhere, what it had claimed is claimed again when its lease is over, and sent again under the same id. An
+          event is sent at least once; the cloud makes that once.
+Away:     the cloud cannot be reached (no connection, no answer in time, 408, 425, 429, 502, 503, 504, a captive portal) or
+          does not know this edge (401, 403): the tenant pauses, longer each time up to a minute or as long as
+          `Retry-After` says, then one replica sends one batch as a probe. That costs an event no attempt, so days offline
+          put nothing into the DLQ. An answer about the events (500, other 4xx, `rejected`) costs an attempt, waits as
+          documented and ends in the DLQ after `OUTBOX_MAX_ATTEMPTS`. Without PostgreSQL it waits, and `GET /api/ready`
+          says so.
+
+The way of a batch through the files: `worker` (whose turn) → `delivery` (claim, send, settle) → `envelopes` (rows to
+bytes, pure) → `cloud` (HTTP) → `answers` (what an answer means, pure) → `store` and `outbox` (written down). `breaker` (pure)
+says how long to pause; `wakeup` listens; `sampler` and `counters` make the metrics; `janitor` retires old rows.
+"""

@@ -1,0 +1,119 @@
+"""What the cloud's answer means for the events that were sent."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Final
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+from farmiq.contracts.decoding import MalformedMessage, parse
+from farmiq.contracts.sync import EdgeBatchAnswer
+from farmiq.outbox.event import Lease
+from farmiq.outbox.verdicts import Failure, Outcome, RetryPolicy, acked, failed
+
+# Somewhere between here and the cloud nobody could answer for it. 511 is a captive portal; 520 and up are what proxies
+# in front of a service say when it is gone.
+_UNREACHED: Final = frozenset({408, 425, 429, 502, 503, 504, 511, *range(520, 531)})
+# About this edge's credential, not about its events: they are as good as before once a person has put it right.
+_UNKNOWN_EDGE: Final = frozenset({401, 403})
+_SHOWN_LENGTH: Final = 300
+
+
+class Away(Struct, frozen=True):
+    """The cloud has not judged the events. They wait, and it costs them nothing."""
+
+    failure: Failure
+    retry_after_seconds: float | None = None
+    needs_person: bool = False
+
+
+class Refused(Struct, frozen=True):
+    """The cloud judged the batch as a whole: every event in it has failed once more."""
+
+    failure: Failure
+
+
+class Judged(Struct, frozen=True):
+    """One by one: None for an event that the cloud has, else why not."""
+
+    by_event: dict[UUID, Failure | None]
+
+
+Answer = Away | Refused | Judged
+
+NO_RESULT: Final = Failure("NO_RESULT", "the cloud's answer does not mention this event")
+
+
+def read_answer(status: int, retry_after: str | None, body: bytes, now: datetime) -> Answer:
+    if status == 200:
+        return _judged(body)
+    failure = Failure(f"HTTP_{status}", _shown(body))
+    if status in _UNREACHED:
+        return Away(failure, retry_after_seconds(retry_after, now))
+    if status in _UNKNOWN_EDGE:
+        return Away(failure, retry_after_seconds(retry_after, now), needs_person=True)
+    if status < 400:
+        # A redirect or an empty success: whoever answered, it was not the cloud's batch route.
+        return Away(Failure("NOT_THE_CLOUD", f"HTTP {status}: {_shown(body)}"), needs_person=True)
+    return Refused(failure)
+
+
+def outcomes(
+    leases: Sequence[Lease], answer: Refused | Judged, policy: RetryPolicy, jitter: Callable[[], float]
+) -> list[Outcome]:
+    """What is written to each row. An event that the answer does not mention has not been acknowledged."""
+    if isinstance(answer, Refused):
+        return [failed(lease, answer.failure, policy, jitter()) for lease in leases]
+    verdicts = [(lease, answer.by_event.get(lease.id, NO_RESULT)) for lease in leases]
+    return [acked(lease) if why is None else failed(lease, why, policy, jitter()) for lease, why in verdicts]
+
+
+def retry_after_seconds(text: str | None, now: datetime) -> float | None:
+    """Both forms of the header, seconds and a date. None for anything else."""
+    if not text:
+        return None
+    if text.isascii() and text.isdigit():
+        return float(text)
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds())
+
+
+def _judged(body: bytes) -> Answer:
+    try:
+        answer = parse(EdgeBatchAnswer, body)
+    except MalformedMessage as error:
+        # A captive portal answers 200 with its login page. Nothing but the cloud's own words may acknowledge an event.
+        return Away(Failure("NOT_THE_CLOUD", f"{error.detail}: {_shown(body)}"), needs_person=True)
+    return Judged(
+        {
+            result.event_id: None
+            if result.status in {"accepted", "duplicate"}
+            else Failure(result.code or "rejected", result.message or "the cloud rejected the event")
+            for result in answer.results
+            if result.event_id is not None
+        }
+    )
+
+
+class _Detail(Struct):
+    code: str = ""
+    message: str = ""
+
+
+class _ErrorBody(Struct):
+    error: _Detail
+
+
+def _shown(body: bytes) -> str:
+    """The cloud's own error shape in words; of anything else, the beginning."""
+    try:
+        error = msgspec.json.decode(body, type=_ErrorBody).error
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return body[:_SHOWN_LENGTH].decode("utf-8", "replace")
+    return f"{error.code}: {error.message}"[:_SHOWN_LENGTH]

@@ -1,0 +1,118 @@
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from litestar import get, post
+from litestar.params import Parameter
+from msgspec import Meta, Struct
+
+from farmiq.edge.sync_forwarder import store
+from farmiq.edge.sync_forwarder.wakeup import Wakeup
+from farmiq.kit.http_server import ApiError, require_bearer
+from farmiq.kit.postgres import Pool
+from farmiq.outbox import backlog, redrive
+from farmiq.outbox.backlog import Entry, Status
+
+Limit = Annotated[int, Parameter(ge=1, le=1000)]
+
+
+class SyncState(Struct, frozen=True, kw_only=True):
+    pending_count: int
+    claimed_count: int
+    dlq_count: int
+    oldest_pending_age_seconds: int
+    last_success_at: datetime | None
+    last_error_at: datetime | None
+
+
+class Entries(Struct, frozen=True):
+    count: int
+    entries: list[Entry]
+
+
+class Triggered(Struct, frozen=True):
+    status: str = "triggered"
+
+
+class RedriveRequest(Struct, frozen=True, rename="camel"):
+    """Either some ids or everything."""
+
+    ids: Annotated[list[UUID], Meta(max_length=5000)] = []
+    all_dlq: bool = False
+
+
+class Redriven(Struct, frozen=True):
+    redriven: int
+
+
+class UnclaimRequest(Struct, frozen=True, rename="camel"):
+    older_than_seconds: Annotated[float, Meta(ge=0, le=1e9)] = 300
+
+
+class Unclaimed(Struct, frozen=True):
+    unclaimed: int
+
+
+def routes(pool: Pool, wakeup: Wakeup) -> list[Any]:
+    @get("/api/v1/sync/state", tags=["sync"])
+    async def state() -> SyncState:
+        """How far behind the cloud is, over all tenants and replicas."""
+        async with pool.acquire() as connection:
+            depth = await backlog.measure(connection)
+            marks = await store.marks(connection)
+        return SyncState(
+            pending_count=depth.pending_count,
+            claimed_count=depth.claimed_count,
+            dlq_count=depth.dlq_count,
+            oldest_pending_age_seconds=int(depth.oldest_pending_age_seconds),
+            last_success_at=marks.last_success_at,
+            last_error_at=marks.last_error_at,
+        )
+
+    @get("/api/v1/sync/outbox", tags=["sync"])
+    async def outbox(status: Status | None = None, limit: Limit = 100) -> Entries:
+        """Rows of the outbox without their payloads."""
+        return await _entries(pool, status, limit)
+
+    @post("/api/v1/sync/trigger", tags=["sync"], status_code=202, sync_to_thread=False)
+    def trigger() -> Triggered:
+        """Look for something to send at once, also where a tenant pauses because the cloud could not be reached."""
+        wakeup.force()
+        return Triggered()
+
+    return [state, outbox, trigger]
+
+
+def admin_routes(pool: Pool, wakeup: Wakeup, admin_token: str) -> list[Any]:
+    guards = [require_bearer(admin_token)]
+
+    @get("/api/v1/sync/dlq", tags=["admin"], guards=guards)
+    async def dlq(limit: Limit = 100) -> Entries:
+        """Events that were given up, with the reason."""
+        return await _entries(pool, "dlq", limit)
+
+    @post("/api/v1/sync/redrive", tags=["admin"], guards=guards, status_code=200)
+    async def redrive_dead_letters(data: RedriveRequest) -> Redriven:
+        """Try dead letters again as if they were new."""
+        if bool(data.ids) == data.all_dlq:
+            raise ApiError(400, "invalid_request", 'Give either "ids" or "allDlq": true')
+        async with pool.acquire() as connection:
+            count = await (redrive.redrive_all(connection) if data.all_dlq else redrive.redrive(connection, data.ids))
+        wakeup.poke()
+        return Redriven(count)
+
+    @post("/api/v1/sync/unclaim-stuck", tags=["admin"], guards=guards, status_code=200)
+    async def unclaim_stuck(data: UnclaimRequest) -> Unclaimed:
+        """Take rows back from a forwarder that is gone: those whose lease is over, or which it has had for longer than that."""
+        async with pool.acquire() as connection:
+            count = await redrive.unclaim(connection, older_than_seconds=data.older_than_seconds)
+        wakeup.poke()
+        return Unclaimed(count)
+
+    return [dlq, redrive_dead_letters, unclaim_stuck]
+
+
+async def _entries(pool: Pool, status: Status | None, limit: int) -> Entries:
+    async with pool.acquire() as connection:
+        found = await backlog.entries(connection, status, limit=limit)
+    return Entries(len(found), found)

@@ -1,0 +1,41 @@
+"""The metrics of this replica, under their documented names."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from farmiq.outbox.backlog import Backlog
+
+LATENCY_BUCKETS_MS = (5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000)
+
+
+class Counters:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._pending = Gauge("outbox_pending_total", "Rows waiting to be sent, sampled.", registry=registry)
+        self._claimed = Gauge("outbox_claimed_total", "Rows that a forwarder is sending, sampled.", registry=registry)
+        self._dlq = Gauge("outbox_dlq_total", "Rows that a person has to look at, sampled.", registry=registry)
+        self._oldest = Gauge(
+            "oldest_pending_age_seconds",
+            "Age of the oldest event that the cloud does not have, sampled.",
+            registry=registry,
+        )
+        self.batches_answered = Counter(
+            "sync_send_success", "Batches that the cloud answered event by event.", registry=registry
+        )
+        self.batches_failed = Counter("sync_send_failure", "Batches that did not get that far.", registry=registry)
+        self.batch_latency_ms = Histogram(
+            "sync_batch_latency_ms", "From claim to settlement.", buckets=LATENCY_BUCKETS_MS, registry=registry
+        )
+        self.events_acked = Counter("sync_events_acked", "Events that the cloud has.", registry=registry)
+        self.events_failed = Counter("sync_events_failed", "Attempts that the cloud refused.", registry=registry)
+        self.events_dead_lettered = Counter("sync_events_dead_lettered", "Events given up.", registry=registry)
+        self.leases_lost = Counter(
+            "sync_leases_lost", "Rows that another replica had taken before they were settled here.", registry=registry
+        )
+        self.rows_rescued = Counter(
+            "sync_rows_rescued", "Rows taken back from a forwarder whose lease was over.", registry=registry
+        )
+
+    def sampled(self, backlog: Backlog) -> None:
+        self._pending.set(backlog.pending_count)
+        self._claimed.set(backlog.claimed_count)
+        self._dlq.set(backlog.dlq_count)
+        self._oldest.set(backlog.oldest_pending_age_seconds)

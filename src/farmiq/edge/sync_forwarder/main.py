@@ -1,0 +1,47 @@
+import asyncio
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from farmiq.edge.sync_forwarder.api import admin_routes, routes
+from farmiq.edge.sync_forwarder.cloud import Cloud
+from farmiq.edge.sync_forwarder.counters import Counters
+from farmiq.edge.sync_forwarder.delivery import Delivery
+from farmiq.edge.sync_forwarder.janitor import tidy
+from farmiq.edge.sync_forwarder.sampler import sample
+from farmiq.edge.sync_forwarder.settings import SyncForwarderSettings
+from farmiq.edge.sync_forwarder.wakeup import Wakeup, listen
+from farmiq.edge.sync_forwarder.worker import Worker
+from farmiq.kit.http_client import open_session
+from farmiq.kit.http_server import serve_http
+from farmiq.kit.lifecycle import Lifetime, instance_id
+from farmiq.kit.postgres import Pool, open_pool, ping
+from farmiq.kit.settings import load
+
+
+async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
+    settings = load(SyncForwarderSettings, environ)
+    rng = random.Random()  # noqa: S311 - spreads retries, guards nothing
+    counters = Counters(life.registry)
+    wakeup = Wakeup()
+    async with (
+        await open_pool(settings.database_url, service=life.service) as pool,
+        open_session(life.service, total_seconds=settings.request_seconds_max) as session,
+    ):
+        life.ready_when("database", lambda: ping(pool))
+        cloud = Cloud(session, settings.cloud_ingestion_url, settings.cloud_ingestion_token, life.clock)
+        replica = instance_id(life.service, environ)
+        delivery = Delivery(life, pool, cloud, settings, counters, instance_id=replica, rng=rng)
+        worker = Worker(life, pool, delivery, wakeup, settings, counters, rng)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(worker.run())
+            group.create_task(life.until_stopped(listen(settings.database_url, wakeup)))
+            group.create_task(life.until_stopped(sample(life, pool, counters)))
+            group.create_task(life.until_stopped(tidy(life, pool, settings.outbox_retention_days)))
+            group.create_task(serve_http(life, settings, _routes(pool, wakeup, settings)))
+
+
+def _routes(pool: Pool, wakeup: Wakeup, settings: SyncForwarderSettings) -> list[Any]:
+    if not settings.internal_admin_enabled or settings.admin_token is None:
+        return routes(pool, wakeup)
+    return [*routes(pool, wakeup), *admin_routes(pool, wakeup, settings.admin_token)]

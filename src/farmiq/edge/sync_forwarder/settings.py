@@ -1,0 +1,46 @@
+from typing import Annotated
+
+from msgspec import Meta
+
+from farmiq.contracts.limits import EDGE_BATCH_EVENTS_MAX
+from farmiq.kit.settings import BadSettings, HttpSettings, Id, Port, Positive, Secret
+from farmiq.outbox.verdicts import RetryPolicy
+
+REQUEST_SECONDS_MAX = 30.0
+PAUSE_SECONDS_MAX = 60.0
+
+
+class SyncForwarderSettings(HttpSettings, frozen=True, kw_only=True):
+    port: Port = 5108
+    database_url: Secret
+    cloud_ingestion_url: Annotated[
+        str, Meta(pattern=r"^https?://[^\s]+\Z", description="the full URL of the cloud's POST /api/v1/edge/batch")
+    ]
+    cloud_ingestion_token: Secret
+    edge_cluster_id: Id
+    outbox_batch_size: Annotated[int, Meta(ge=1, le=EDGE_BATCH_EVENTS_MAX)] = 100
+    outbox_lease_seconds: Positive = 120
+    outbox_max_attempts: Positive = 10
+    outbox_backoff_cap_seconds: Positive = 300
+    outbox_retention_days: Positive = 30
+    sync_interval_ms: Positive = 60_000
+    internal_admin_enabled: bool = False
+    admin_token: Secret | None = None
+
+    def __post_init__(self) -> None:
+        if self.internal_admin_enabled and self.admin_token is None:
+            raise BadSettings("ADMIN_TOKEN is missing: INTERNAL_ADMIN_ENABLED opens routes that need it")
+
+    @property
+    def retry_policy(self) -> RetryPolicy:
+        return RetryPolicy(attempts_max=self.outbox_max_attempts, backoff_cap_seconds=self.outbox_backoff_cap_seconds)
+
+    @property
+    def request_seconds_max(self) -> float:
+        """A request ends well before its lease: whoever waits longer may find the rows with another replica."""
+        return min(REQUEST_SECONDS_MAX, 0.4 * self.outbox_lease_seconds)
+
+    @property
+    def pause_cap_seconds(self) -> float:
+        """An uplink that is back should not wait five minutes to be noticed, and one probe a minute costs nothing."""
+        return min(PAUSE_SECONDS_MAX, self.outbox_backoff_cap_seconds)

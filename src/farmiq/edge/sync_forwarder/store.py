@@ -1,0 +1,103 @@
+"""Every statement on `sync_state`: one row a tenant, shared by all replicas."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+from farmiq.edge.sync_forwarder.breaker import Breaker
+from farmiq.kit.postgres import Connection
+
+_BREAKERS: Final = """
+SELECT tenant_id, consecutive_failures, coalesce(paused_until > clock_timestamp(), false) AS is_paused
+FROM sync_state WHERE tenant_id = ANY ($1)
+"""
+# Whoever moves `paused_until` on has the probe; the others see a pause. A prober that dies leaves a pause that ends.
+_TAKE_PROBE: Final = """
+UPDATE sync_state SET paused_until = clock_timestamp() + make_interval(secs => $2)
+WHERE tenant_id = $1 AND ($3 OR coalesce(paused_until <= clock_timestamp(), true))
+"""
+_ANSWERED: Final = """
+INSERT INTO sync_state AS s (tenant_id, last_sent_batch_id, last_acked_event_id, last_acked_at, last_error_code, last_error_at)
+VALUES ($1, $2, $3, CASE WHEN $3::uuid IS NOT NULL THEN clock_timestamp() END,
+        $4, CASE WHEN $4::text IS NOT NULL THEN clock_timestamp() END)
+ON CONFLICT (tenant_id) DO UPDATE SET
+  consecutive_failures = 0, paused_until = NULL, last_sent_batch_id = excluded.last_sent_batch_id,
+  last_acked_event_id = coalesce(excluded.last_acked_event_id, s.last_acked_event_id),
+  last_acked_at = coalesce(excluded.last_acked_at, s.last_acked_at),
+  last_error_code = coalesce(excluded.last_error_code, s.last_error_code),
+  last_error_at = coalesce(excluded.last_error_at, s.last_error_at)
+"""
+_LOCK: Final = """
+INSERT INTO sync_state AS s (tenant_id) VALUES ($1) ON CONFLICT (tenant_id) DO UPDATE SET tenant_id = excluded.tenant_id
+RETURNING consecutive_failures, coalesce(paused_until > clock_timestamp(), false) AS is_paused
+"""
+_PAUSE: Final = """
+UPDATE sync_state SET
+  consecutive_failures = $2, last_sent_batch_id = $4, last_error_code = $5, last_error_at = clock_timestamp(),
+  paused_until = CASE WHEN $6 THEN clock_timestamp() + make_interval(secs => $3)
+                 ELSE greatest(paused_until, clock_timestamp() + make_interval(secs => $3)) END
+WHERE tenant_id = $1
+"""
+_NEXT_PROBE: Final = """
+SELECT extract(epoch FROM min(paused_until) - clock_timestamp())::float8
+FROM sync_state WHERE paused_until > clock_timestamp()
+"""
+_MARKS: Final = "SELECT max(last_acked_at) AS last_success_at, max(last_error_at) AS last_error_at FROM sync_state"
+
+
+class Marks(Struct, frozen=True):
+    last_success_at: datetime | None
+    last_error_at: datetime | None
+
+
+async def breakers(connection: Connection, tenant_ids: Sequence[str]) -> dict[str, Breaker]:
+    rows = await connection.fetch(_BREAKERS, list(tenant_ids))
+    return {row["tenant_id"]: Breaker(row["consecutive_failures"], row["is_paused"]) for row in rows}
+
+
+async def take_probe(connection: Connection, tenant_id: str, *, seconds: float, is_forced: bool) -> bool:
+    """True when this replica may send the one batch that finds out whether the cloud is back."""
+    return await connection.execute(_TAKE_PROBE, tenant_id, seconds, is_forced) == "UPDATE 1"
+
+
+async def record_answer(
+    connection: Connection, tenant_id: str, *, batch_id: str, last_acked_id: UUID | None, error_code: str | None
+) -> None:
+    """The cloud answered, whatever it said about the events: the breaker closes."""
+    await connection.execute(_ANSWERED, tenant_id, batch_id, last_acked_id, error_code)
+
+
+async def lock_breaker(connection: Connection, tenant_id: str) -> Breaker:
+    """The tenant's breaker as it is now, and nobody else's to change until the end of the transaction."""
+    row = await connection.fetchrow(_LOCK, tenant_id)
+    assert row is not None  # noqa: S101 - an upsert that updates always returns its row
+    return Breaker(row["consecutive_failures"], row["is_paused"])
+
+
+async def record_pause(
+    connection: Connection,
+    tenant_id: str,
+    *,
+    consecutive_failures: int,
+    seconds: float,
+    batch_id: str,
+    error_code: str,
+    is_probe: bool,
+) -> None:
+    """A probe decides the new pause; anybody else can only make it longer."""
+    await connection.execute(_PAUSE, tenant_id, consecutive_failures, seconds, batch_id, error_code, is_probe)
+
+
+async def next_probe_seconds(connection: Connection) -> float | None:
+    """How long until the first pause ends; None when nobody pauses."""
+    seconds: float | None = await connection.fetchval(_NEXT_PROBE)
+    return seconds
+
+
+async def marks(connection: Connection) -> Marks:
+    row = await connection.fetchrow(_MARKS)
+    assert row is not None  # noqa: S101 - an aggregate always has its one row
+    return Marks(row["last_success_at"], row["last_error_at"])

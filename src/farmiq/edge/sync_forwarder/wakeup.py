@@ -1,0 +1,77 @@
+"""What wakes the forwarder before its interval is over."""
+
+import asyncio
+import contextlib
+from typing import Any
+
+import asyncpg
+
+from farmiq.kit.lifecycle import Lifetime
+from farmiq.kit.logging import get_logger
+from farmiq.kit.postgres import RETRY
+from farmiq.kit.retry import Backoff
+from farmiq.outbox import CHANNEL
+
+log = get_logger(__name__)
+
+
+class Wakeup:
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self._is_forced = False
+
+    def poke(self) -> None:
+        """There may be something to send."""
+        self._event.set()
+
+    def force(self) -> None:
+        """An operator wants it tried now, also where the tenant pauses."""
+        self._is_forced = True
+        self._event.set()
+
+    async def wait(self, life: Lifetime, seconds: float) -> None:
+        """Until poked, or `seconds`, or the service has to stop. What happens from now on counts for the next wait."""
+        waiting = {asyncio.create_task(self._event.wait()), asyncio.create_task(life.stopping.wait())}
+        try:
+            await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waiting:
+                task.cancel()
+        self._event.clear()
+
+    def take_force(self) -> bool:
+        is_forced, self._is_forced = self._is_forced, False
+        return is_forced
+
+
+async def listen(database_url: str, wakeup: Wakeup) -> None:
+    """Until cancelled. A database that is away costs time, not data: the interval goes on without us."""
+    backoff = Backoff(base_seconds=0.5, cap_seconds=10.0)
+    while True:
+        try:
+            await _listen_once(database_url, wakeup, backoff)
+            log.warning("listener_disconnected")
+        except RETRY as error:
+            if backoff.failures == 0:
+                log.warning("listener_not_connected", reason=str(error))
+        await asyncio.sleep(backoff.next_seconds())
+
+
+async def _listen_once(database_url: str, wakeup: Wakeup, backoff: Backoff) -> None:
+    connection = await asyncpg.connect(
+        database_url, timeout=10.0, server_settings={"application_name": "edge-sync-forwarder-listener"}
+    )
+    closed = asyncio.Event()
+
+    def heard(*_notice: Any) -> None:
+        wakeup.poke()
+
+    try:
+        connection.add_termination_listener(lambda *_connection: closed.set())
+        await connection.add_listener(CHANNEL, heard)
+        backoff.reset()
+        wakeup.poke()  # for what was announced while nobody listened
+        await closed.wait()
+    finally:
+        with contextlib.suppress(*RETRY):
+            await connection.close(timeout=2.0)

@@ -1,0 +1,139 @@
+"""What other services of the edge may call: inside their transaction, never by SQL of their own."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID, uuid5
+
+import msgspec
+
+from farmiq import outbox
+from farmiq.contracts import event_types
+from farmiq.contracts.telemetry import TelemetryIngested, TelemetryLoss, pack_of
+from farmiq.contracts.timestamps import from_us
+from farmiq.edge.telemetry_timeseries import store
+from farmiq.edge.telemetry_timeseries.liveness import Heard, latest
+from farmiq.kit.postgres import Connection
+from farmiq.timeseries import store as measurements
+from farmiq.timeseries.admission import Admission, admit_batches, admit_readings, declare_lost
+from farmiq.timeseries.coverage import Span, contiguous_to
+from farmiq.timeseries.samples import SingleReading, StreamBatch
+from farmiq.timeseries.stream import Origin
+
+# Live samples overtake a backlog on the way to the cloud, as they do on the way to the edge.
+PRIORITY = {"live": 10, "replay": 0}
+PRIORITY_LOSS = 20
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """How far a stream is safe at the edge: everything up to `acked_seq`, and the ranges above it."""
+
+    stream_id: UUID
+    device_id: str
+    acked_seq: int
+    above: list[tuple[int, int]]
+
+
+async def store_batches(
+    connection: Connection, batches: Sequence[tuple[StreamBatch, str]], received_at: datetime
+) -> list[Admission]:
+    """Store node batches, each with its trace id. Answers in the same order."""
+    admissions = await admit_batches(connection, [item for item, _ in batches], received_at)
+    await outbox.append(
+        connection,
+        [
+            _pack(item, trace_id, span)
+            for (item, trace_id), admission in zip(batches, admissions, strict=True)
+            for span in admission.stored
+        ],
+    )
+    await hear(connection, [Heard(item.origin, from_us(max(item.batch.t))) for item, _ in batches], received_at)
+    return admissions
+
+
+async def store_readings(
+    connection: Connection, readings: Sequence[tuple[SingleReading, str]], received_at: datetime
+) -> int:
+    """Store single readings, each with its trace id. Answers how many are new."""
+    fresh = await admit_readings(connection, [reading for reading, _ in readings], received_at)
+    trace_ids = {reading.event_id: trace_id for reading, trace_id in readings}
+    await outbox.append(connection, [_ingested(reading, trace_ids[reading.event_id]) for reading in fresh])
+    await hear(connection, [Heard(reading.origin, reading.occurred_at) for reading in fresh], received_at)
+    return len(fresh)
+
+
+async def record_loss(
+    connection: Connection, origin: Origin, event_id: UUID, trace_id: str, loss: TelemetryLoss
+) -> Admission:
+    """Write a declared loss into the ledger, count its range as filled, and tell the cloud."""
+    admission = await declare_lost(connection, origin, event_id, loss)
+    if admission.refusal is None:
+        event = _event(origin, event_id, event_types.TELEMETRY_LOSS, loss.dropped_at, trace_id, loss, PRIORITY_LOSS)
+        await outbox.append(connection, [event])
+    return admission
+
+
+async def hear(connection: Connection, signs: Sequence[Heard], received_at: datetime) -> None:
+    """Note that devices were heard."""
+    await store.save_liveness(connection, latest(signs), received_at)
+
+
+async def marks(connection: Connection, stream_ids: Sequence[UUID], ranges_max: int = 64) -> list[Mark]:
+    """What may be acknowledged for these streams, as this transaction sees it."""
+    covered = await measurements.coverage_of(connection, stream_ids)
+    return [_mark(stream_id, stream.origin, stream.filled(), ranges_max) for stream_id, stream in covered.items()]
+
+
+def _mark(stream_id: UUID, origin: Origin, filled: list[Span], ranges_max: int) -> Mark:
+    acked_seq = contiguous_to(filled)
+    above = [(first, end - 1) for first, end in filled if first > acked_seq]
+    return Mark(stream_id, origin.device_id, acked_seq, above[:ranges_max])
+
+
+def _pack(item: StreamBatch, trace_id: str, span: Span) -> outbox.Event:
+    batch, (first, end) = item.batch, span
+    return _event(
+        item.origin,
+        # Derived, so that the same run sent again after a restored backup is the same event to the cloud.
+        uuid5(batch.stream_id, f"{first}-{end - 1}"),
+        event_types.TELEMETRY_BATCH_INGESTED,
+        from_us(batch.t[first - batch.seq0]),
+        trace_id,
+        pack_of(batch, first, end - 1),
+        PRIORITY[batch.lane],
+    )
+
+
+def _ingested(reading: SingleReading, trace_id: str) -> outbox.Event:
+    payload = TelemetryIngested(metric_type=reading.metric, metric_value=reading.value, unit=reading.unit)
+    return _event(
+        reading.origin,
+        reading.event_id,
+        event_types.TELEMETRY_INGESTED,
+        reading.occurred_at,
+        trace_id,
+        payload,
+        PRIORITY["live"],
+    )
+
+
+def _event(
+    origin: Origin,
+    event_id: UUID,
+    event_type: str,
+    occurred_at: datetime,
+    trace_id: str,
+    payload: msgspec.Struct,
+    priority: int,
+) -> outbox.Event:
+    return outbox.Event(
+        id=event_id,
+        tenant_id=origin.tenant_id,
+        farm_id=origin.farm_id,
+        barn_id=origin.barn_id,
+        device_id=origin.device_id,
+        event_type=event_type,
+        occurred_at=occurred_at,
+        trace_id=trace_id,
+        payload=payload,
+        priority=priority,
+    )

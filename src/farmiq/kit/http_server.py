@@ -1,0 +1,230 @@
+"""An HTTP port: health, readiness, metrics, API pages without the internet, and one error shape.
+
+`{"error": {"code": "...", "message": "...", "traceId": "..."}}` is what every failure looks like. `x-request-id` and
+`x-trace-id` are accepted, made when missing, logged, and sent back.
+"""
+
+import asyncio
+import contextlib
+import hmac
+import re
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import uvicorn
+from litestar import Litestar, MediaType, Request, Response, get
+from litestar.connection import ASGIConnection
+from litestar.datastructures import MutableScopeHeaders
+from litestar.enums import ScopeType
+from litestar.exceptions import HTTPException, ValidationException
+from litestar.handlers import BaseRouteHandler
+from litestar.middleware import AbstractMiddleware
+from litestar.openapi import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin, SwaggerRenderPlugin
+from litestar.static_files import create_static_files_router
+from litestar.types import Message, Receive, Scope, Send
+from structlog.contextvars import bound_contextvars
+
+from farmiq import __version__
+from farmiq.kit.errors import FarmiqError, Rejected, Transient
+from farmiq.kit.ids import new_trace_id
+from farmiq.kit.lifecycle import Lifetime
+from farmiq.kit.logging import get_logger
+from farmiq.kit.metrics import CONTENT_TYPE, render
+from farmiq.kit.settings import HttpSettings
+
+log = get_logger(__name__)
+
+_TRACE = re.compile(r"^[A-Za-z0-9._:-]{1,128}\Z")
+
+
+class ApiError(FarmiqError):
+    """An answer other than success, on purpose."""
+
+    def __init__(self, status: int, code: str, message: str, *, retry_after_seconds: int | None = None) -> None:
+        super().__init__(message, code=code)
+        self.status = status
+        self.retry_after_seconds = retry_after_seconds
+
+
+class PortTaken(FarmiqError):
+    """Another process listens on the port. Set `PORT` to a free one, or stop the other process."""
+
+    code = "port_taken"
+
+
+class ErrorDetail(msgspec.Struct, frozen=True, rename="camel"):
+    code: str
+    message: str
+    trace_id: str
+
+
+class ErrorBody(msgspec.Struct, frozen=True):
+    error: ErrorDetail
+
+
+class Health(msgspec.Struct, frozen=True):
+    status: str
+    service: str
+    version: str
+
+
+class Readiness(msgspec.Struct, frozen=True):
+    status: str
+    checks: dict[str, str]
+
+
+async def serve_http(
+    life: Lifetime, settings: HttpSettings, handlers: Sequence[Any], *, body_bytes_max: int = 1 << 20
+) -> None:
+    """Listen until the service is asked to stop; requests under way are answered first."""
+    config = uvicorn.Config(
+        build_app(life, handlers, body_bytes_max=body_bytes_max),
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=10,
+        h11_max_incomplete_event_size=64 * 1024,
+    )
+    server = _Server(config)
+    serving = asyncio.create_task(server.serve(), name=f"{life.service}-http")
+    stopping = asyncio.create_task(life.stopping.wait())
+    await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    server.should_exit = True
+    stopping.cancel()
+    try:
+        await serving
+    except SystemExit as error:  # uvicorn leaves this way when it cannot bind
+        raise PortTaken(f"{settings.host}:{settings.port} is taken; set PORT to a free one") from error
+
+
+def build_app(life: Lifetime, handlers: Sequence[Any], *, body_bytes_max: int = 1 << 20) -> Litestar:
+    """The ASGI application of one service: its own routes beside those that all services have."""
+    return Litestar(
+        route_handlers=[*_standard_routes(life), *handlers, _assets()],
+        middleware=[TraceMiddleware],
+        exception_handlers={Exception: answer_error},
+        request_max_body_size=body_bytes_max,
+        openapi_config=OpenAPIConfig(
+            title=life.service,
+            version=__version__,
+            path="/api-docs",
+            use_handler_docstrings=True,
+            render_plugins=[_swagger(), JsonRenderPlugin(path="/openapi.json")],
+        ),
+        logging_config=None,
+    )
+
+
+def require_bearer(token: str) -> Any:
+    """A Litestar guard: only requests that carry this token pass. Compared in constant time."""
+    expected = f"Bearer {token}".encode()
+
+    def guard(connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler) -> None:
+        given = connection.headers.get("authorization", "").encode()
+        if not hmac.compare_digest(given, expected):
+            raise ApiError(401, "unauthorized", "This route needs a bearer token: Authorization: Bearer <token>")
+
+    return guard
+
+
+class TraceMiddleware(AbstractMiddleware):
+    """Gives each request its ids, binds them to every log line below, and returns them."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != ScopeType.HTTP:
+            await self.app(scope, receive, send)
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        ids = {name: _accepted(headers.get(name)) for name in ("x-trace-id", "x-request-id")}
+        scope["state"]["trace_id"] = ids["x-trace-id"]
+
+        async def send_with_ids(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableScopeHeaders.from_message(message).update(ids)
+            await send(message)
+
+        with bound_contextvars(trace_id=ids["x-trace-id"], request_id=ids["x-request-id"]):
+            await self.app(scope, receive, send_with_ids)
+
+
+def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[ErrorBody]:
+    status, code, message, headers = _describe(error)
+    trace_id = str(request.scope["state"].get("trace_id", ""))
+    if status >= 500:
+        log.error("request_failed", path=request.url.path, status=status, code=code, exc_info=error)
+    return Response(
+        ErrorBody(ErrorDetail(code, message, trace_id)), status_code=status, headers=headers, media_type=MediaType.JSON
+    )
+
+
+def _describe(error: Exception) -> tuple[int, str, str, dict[str, str]]:
+    if isinstance(error, ApiError):
+        wait = error.retry_after_seconds
+        return error.status, error.code, str(error), {} if wait is None else {"retry-after": str(wait)}
+    if isinstance(error, Transient):
+        return 503, error.code, str(error), {"retry-after": "5"}
+    if isinstance(error, Rejected):
+        return 422, error.code, str(error), {}
+    if isinstance(error, ValidationException):
+        return 400, "invalid_request", f"{error.detail}: {error.extra}" if error.extra else error.detail, {}
+    if isinstance(error, HTTPException):
+        return error.status_code, type(error).__name__.removesuffix("Exception").lower(), error.detail, {}
+    return 500, "internal_error", "Something failed here. The trace id finds the log line.", {}
+
+
+def _standard_routes(life: Lifetime) -> list[Any]:
+    @get("/api/health", tags=["probes"], sync_to_thread=False)
+    def health() -> Health:
+        """Liveness: the process answers. Depends on nothing else."""
+        return Health("ok", life.service, __version__)
+
+    @get("/api/ready", tags=["probes"])
+    async def ready() -> Response[Readiness]:
+        """Readiness: what this service cannot work without is there."""
+        checks = await life.readiness()
+        is_ready = all(answer == "ok" for answer in checks.values())
+        return Response(Readiness("ready" if is_ready else "not_ready", checks), status_code=200 if is_ready else 503)
+
+    @get("/metrics", tags=["probes"], sync_to_thread=False, media_type=CONTENT_TYPE)
+    def metrics() -> bytes:
+        """Prometheus metrics."""
+        return render(life.registry)
+
+    return [health, ready, metrics]
+
+
+def _swagger() -> SwaggerRenderPlugin:
+    return SwaggerRenderPlugin(
+        path="/",
+        js_url="/api-docs/assets/swagger-ui-bundle.js",
+        css_url="/api-docs/assets/swagger-ui.css",
+        standalone_preset_js_url="/api-docs/assets/swagger-ui-standalone-preset.js",
+        favicon='<link rel="icon" href="data:,">',
+    )
+
+
+def _assets() -> Any:
+    package = find_spec("swagger_ui")  # only its files are wanted; importing it would pull in a template engine
+    if package is None or package.origin is None:
+        raise ModuleNotFoundError("swagger-ui-py is not installed: it comes with farmiq[edge]")
+    folder = Path(package.origin).parent / "static"
+    return create_static_files_router(path="/api-docs/assets", directories=[folder], include_in_schema=False)
+
+
+def _accepted(value: str | None) -> str:
+    """A caller's id if it is harmless to log, else one of ours."""
+    return value if value and _TRACE.match(value) else new_trace_id()
+
+
+class _Server(uvicorn.Server):
+    """Signals belong to the life cycle: it drains every service of the process, not only this port."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

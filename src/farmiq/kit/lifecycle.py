@@ -1,0 +1,132 @@
+"""A service's life: start, run, drain, stop.
+
+`run` gives each service a `Lifetime` and one task. SIGTERM or SIGINT sets `stopping`; the service finishes what it holds,
+gives back what it has not finished, and returns. One that raises ends the process with a non-zero code, because a
+half-dead process that still answers its health check is worse than one that a supervisor starts again.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from farmiq.kit import logging as log_lines
+from farmiq.kit.clock import Clock
+from farmiq.kit.metrics import new_registry
+from farmiq.kit.settings import BadSettings
+
+EXIT_FAILED = 1
+EXIT_BAD_SETTINGS = 78  # sysexits EX_CONFIG: starting again will not help
+
+log = log_lines.get_logger(__name__)
+
+Probe = Callable[[], Awaitable[None]]
+
+
+class Lifetime:
+    """What one running service shares with the process around it."""
+
+    def __init__(self, service: str, clock: Clock | None = None) -> None:
+        self.service = service
+        self.clock = clock or Clock()
+        self.registry: CollectorRegistry = new_registry(service)
+        self.stopping = asyncio.Event()
+        self._checks: dict[str, Probe] = {}
+
+    def ready_when(self, name: str, probe: Probe) -> None:
+        """`probe` raises while the service cannot do its work. A neighbour whose absence we survive is not a check."""
+        self._checks[name] = probe
+
+    async def pause(self, seconds: float) -> bool:
+        """Wait, but not past the end: False when the service is asked to stop."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.stopping.wait(), seconds)
+        return not self.stopping.is_set()
+
+    async def until_stopped(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a loop that may be cut anywhere, because whatever it had not acknowledged will be done again."""
+        task = asyncio.create_task(work)
+        stopping = asyncio.create_task(self.stopping.wait())
+        await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not task.done():
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    async def readiness(self, timeout_seconds: float = 2.0) -> dict[str, str]:
+        """Every check's name with "ok" or what is wrong."""
+        if self.stopping.is_set():
+            return {"service": "stopping"}
+        names = list(self._checks)
+        return dict(
+            zip(names, await asyncio.gather(*(self._probe(name, timeout_seconds) for name in names)), strict=True)
+        )
+
+    async def _probe(self, name: str, timeout_seconds: float) -> str:
+        try:
+            await asyncio.wait_for(self._checks[name](), timeout_seconds)
+        except Exception as error:  # noqa: BLE001 - whatever a check raises is its answer
+            return log_lines.mask(f"{type(error).__name__}: {error}")
+        return "ok"
+
+
+Serve = Callable[[Mapping[str, str], Lifetime], Awaitable[None]]
+
+
+async def run(services: Sequence[tuple[str, Serve]], environ: Mapping[str, str], drain_seconds: float = 20.0) -> int:
+    """Run services side by side until told to stop or until one fails. The exit code is the result."""
+    lives = [Lifetime(name) for name, _ in services]
+    _stop_on_signals(lives)
+    tasks = [
+        asyncio.create_task(_serve(serve, environ, life), name=life.service)
+        for (_, serve), life in zip(services, lives, strict=True)
+    ]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for life in lives:
+        life.stopping.set()
+    _, late = await asyncio.wait(tasks, timeout=drain_seconds)
+    for task in late:
+        log.warning("drain_timed_out", service=task.get_name(), drain_seconds=drain_seconds)
+        task.cancel()
+    return max(await asyncio.gather(*(_exit_code(task) for task in tasks)))
+
+
+def instance_id(service: str, environ: Mapping[str, str]) -> str:
+    """Which replica this is: `INSTANCE_ID`, else the host's name and the process."""
+    return environ.get("INSTANCE_ID") or f"{environ.get('HOSTNAME') or service}-{os.getpid()}"
+
+
+def _stop_on_signals(lives: Sequence[Lifetime]) -> None:
+    def stop() -> None:
+        for life in lives:
+            life.stopping.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+
+
+async def _serve(serve: Serve, environ: Mapping[str, str], life: Lifetime) -> None:
+    log_lines.bind_service(life.service)
+    log.info("service_started", pid=os.getpid())
+    await serve(environ, life)
+    log.info("service_stopped")
+
+
+async def _exit_code(task: "asyncio.Task[None]") -> int:
+    try:
+        await task
+    except asyncio.CancelledError:
+        return EXIT_FAILED
+    except BadSettings as error:
+        log.error("settings_refused", service=task.get_name(), reason=str(error))  # noqa: TRY400 - the message is the whole story
+        return EXIT_BAD_SETTINGS
+    except Exception:
+        log.exception("service_failed", service=task.get_name())
+        return EXIT_FAILED
+    return 0

@@ -1,0 +1,18 @@
+"""Prometheus metrics, one registry a service, so that several services in one process keep their own `/metrics`."""
+
+from prometheus_client import CollectorRegistry, Info
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from farmiq import __version__
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+
+def new_registry(service: str) -> CollectorRegistry:
+    registry = CollectorRegistry()
+    Info("farmiq_build", "What runs here.", registry=registry).info({"service": service, "version": __version__})
+    return registry
+
+
+def render(registry: CollectorRegistry) -> bytes:
+    return generate_latest(registry)

@@ -1,0 +1,46 @@
+"""How messages go into the database: many in one transaction, again while it is away, and alone when one spoils the rest."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import asyncpg
+
+from farmiq.kit.errors import Rejected
+from farmiq.kit.lifecycle import Lifetime
+from farmiq.kit.logging import get_logger
+from farmiq.kit.postgres import RETRY
+from farmiq.kit.retry import Backoff
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+log = get_logger(__name__)
+
+
+async def until_stored(life: Lifetime, work: Callable[[], Awaitable[R]]) -> R:
+    """Until it is committed. `work` must be idempotent: a commit whose answer was lost on the way is done again."""
+    backoff = Backoff(base_seconds=0.05, cap_seconds=2.0)
+    while True:
+        try:
+            return await work()
+        except RETRY as error:
+            if backoff.failures == 0:
+                log.warning("database_waited_for", reason=str(error) or type(error).__name__)
+            await life.pause(backoff.next_seconds())
+
+
+async def together_or_alone(
+    items: Sequence[T],
+    commit: Callable[[Sequence[T]], Awaitable[R]],
+    set_aside: Callable[[T, Exception], Awaitable[R]],
+) -> list[R]:
+    """One transaction for all; if something in it does not go into the database, one for each, and that one is set aside."""
+    try:
+        return [await commit(items)]
+    except RETRY:
+        raise
+    except (Rejected, asyncpg.PostgresError) as error:
+        if len(items) == 1:
+            return [await set_aside(items[0], error)]
+        log.warning("micro_batch_split", messages=len(items), reason=str(error))
+        return [answer for item in items for answer in await together_or_alone([item], commit, set_aside)]

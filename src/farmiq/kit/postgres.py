@@ -1,0 +1,100 @@
+"""PostgreSQL through asyncpg: a pool, JSON as raw bytes, and one answer to "is the database away?"."""
+
+import asyncio
+from typing import Any, TypeAlias
+
+import asyncpg
+import msgspec
+
+from farmiq.kit.errors import FarmiqError, Transient
+from farmiq.kit.logging import get_logger, mask
+from farmiq.kit.retry import Backoff
+
+log = get_logger(__name__)
+
+Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+
+# What a restart, a crash, a full connection table or a cut cable looks like from here. A transaction that ends with one of
+# these may or may not have been committed: whoever retries must be idempotent.
+AWAY: tuple[type[BaseException], ...] = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.TooManyConnectionsError,
+    OSError,
+    TimeoutError,
+)
+# The transaction was rolled back through no fault of its content, and will go through when tried again.
+ROLLED_BACK: tuple[type[BaseException], ...] = (
+    asyncpg.SerializationError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.QueryCanceledError,
+    asyncpg.DiskFullError,
+    asyncpg.OutOfMemoryError,
+)
+RETRY: tuple[type[BaseException], ...] = AWAY + ROLLED_BACK
+
+
+class DatabaseAway(Transient):
+    """PostgreSQL does not answer. Work waits and goes on by itself when it is back."""
+
+    code = "database_away"
+
+
+class SchemaBehind(FarmiqError):
+    """The database has not been migrated. Run `farmiq migrate edge` or `farmiq migrate cloud`."""
+
+    code = "schema_behind"
+
+
+async def open_pool(url: str, *, service: str, size_max: int = 8, patience_seconds: float = 60.0) -> Pool:
+    """A pool on the database, waiting for one that is still starting."""
+    backoff = Backoff(base_seconds=0.1, cap_seconds=2.0)
+    waited = 0.0
+    while True:
+        try:
+            return await asyncpg.create_pool(
+                url,
+                min_size=1,
+                max_size=size_max,
+                init=prepare,
+                timeout=10.0,
+                command_timeout=60.0,
+                server_settings={"application_name": service, "timezone": "UTC", "jit": "off"},
+            )
+        except AWAY as error:
+            if waited >= patience_seconds:
+                raise DatabaseAway(f"PostgreSQL does not answer at {mask(url)}: {error}") from error
+            waited += await _wait(backoff, url, error)
+
+
+async def prepare(connection: Connection) -> None:
+    """JSON passes through as bytes: what a device sent is stored and forwarded without being decoded on the way."""
+    await connection.set_type_codec(
+        "jsonb", encoder=_jsonb_out, decoder=_jsonb_in, schema="pg_catalog", format="binary"
+    )
+
+
+async def ping(pool: Pool) -> None:
+    """Readiness: the database answers."""
+    await pool.fetchval("SELECT 1", timeout=2.0)
+
+
+def _jsonb_out(value: Any) -> bytes:
+    return b"\x01" + msgspec.json.encode(value)
+
+
+def _jsonb_in(data: bytes) -> msgspec.Raw:
+    return msgspec.Raw(bytes(data[1:]))
+
+
+async def _wait(backoff: Backoff, url: str, error: BaseException) -> float:
+    seconds = backoff.next_seconds()
+    if backoff.failures == 1:
+        log.warning("database_waited_for", url=mask(url), reason=str(error))
+    await asyncio.sleep(seconds)
+    return seconds

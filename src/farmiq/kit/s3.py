@@ -1,0 +1,240 @@
+"""Object storage: presigned URLs that allow one upload of exactly one body, and the few calls that services make themselves.
+
+boto3 blocks, so its calls run in a small thread pool of their own: a slow store can't take the threads of anybody else.
+"""
+
+import asyncio
+import base64
+import hashlib
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import parse_qs, urlsplit
+
+import boto3
+import msgspec
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from farmiq.kit.errors import FarmiqError, Fatal, Rejected, Transient
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3.client import S3Client
+
+SIGNED_HEADERS = frozenset({"content-length", "content-type", "host", "if-none-match", "x-amz-checksum-sha256"})
+PUT_SECONDS_MAX = 300
+GET_SECONDS_MAX = 300
+
+T = TypeVar("T")
+
+
+class StoreAway(Transient):
+    """The object store does not answer, or asks for patience. Nothing was stored; try again later."""
+
+    code = "object_store_away"
+
+
+class StoreRefused(FarmiqError):
+    """The object store refused the request. Check S3_ENDPOINT, S3_ACCESS_KEY, S3_SECRET_KEY and this machine's clock."""
+
+    code = "object_store_refused"
+
+
+class ObjectMissing(FarmiqError):
+    """There is no object under this key: never uploaded, or removed by retention."""
+
+    code = "object_missing"
+
+
+class ObjectExists(FarmiqError):
+    """An object is there already, and is not overwritten."""
+
+    code = "object_exists"
+
+
+class ObjectTooLarge(Rejected):
+    """The object is larger than the caller is willing to read."""
+
+    code = "object_too_large"
+
+
+class UnsafePresign(Fatal):
+    """The S3 library signed other headers than we asked for, so the URL would allow another upload. Report this version."""
+
+    code = "unsafe_presign"
+
+
+class PresignedPut(msgspec.Struct, frozen=True):
+    """The URL works only together with exactly these headers."""
+
+    url: str
+    headers: dict[str, str]
+
+
+class StoredObject(msgspec.Struct, frozen=True):
+    key: str
+    size_bytes: int
+    modified_at: datetime
+
+
+class ObjectStore:
+    """One account at one endpoint. `region` matters to signatures even where the store itself knows none."""
+
+    def __init__(
+        self, endpoint: str, *, access_key: str, secret_key: str, region: str = "us-east-1", threads_max: int = 8
+    ) -> None:
+        self._region = region
+        self._endpoint = endpoint
+        self._threads = ThreadPoolExecutor(threads_max, thread_name_prefix="s3")
+        self._client: S3Client = boto3.client(
+            "s3",
+            endpoint_url=endpoint,
+            aws_access_key_id=access_key,
+            aws_secret_access_key=secret_key,
+            region_name=region,
+            config=Config(
+                signature_version="s3v4",
+                s3={"addressing_style": "path"},
+                connect_timeout=5,
+                read_timeout=30,
+                retries={"mode": "standard", "total_max_attempts": 3},
+                max_pool_connections=threads_max,
+                # Left to itself, boto3 adds the CRC32 of a body that it does not have: an empty one, signed into the URL.
+                request_checksum_calculation="when_required",
+                response_checksum_validation="when_required",
+            ),
+        )
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._client.close()
+
+    def presign_put(
+        self, bucket: str, key: str, *, content_type: str, size_bytes: int, sha256: bytes, expires_seconds: int
+    ) -> PresignedPut:
+        """A URL that stores this very body, once. Size, type, checksum and "not yet there" are part of the signature."""
+        _require(1 <= expires_seconds <= PUT_SECONDS_MAX, f"expires_seconds must be 1 to {PUT_SECONDS_MAX}")
+        _require(len(sha256) == hashlib.sha256().digest_size, "sha256 must be 32 bytes")
+        checksum = base64.b64encode(sha256).decode()
+        url = self._client.generate_presigned_url(
+            "put_object",
+            Params={
+                "Bucket": bucket,
+                "Key": key,
+                "ContentType": content_type,
+                "ContentLength": size_bytes,
+                "ChecksumSHA256": checksum,
+                "IfNoneMatch": "*",
+            },
+            ExpiresIn=expires_seconds,
+        )
+        _check_signature(url)
+        headers = {
+            "content-type": content_type,
+            "content-length": str(size_bytes),
+            "x-amz-checksum-sha256": checksum,
+            "if-none-match": "*",
+        }
+        return PresignedPut(url, headers)
+
+    def presign_get(self, bucket: str, key: str, *, expires_seconds: int) -> str:
+        _require(1 <= expires_seconds <= GET_SECONDS_MAX, f"expires_seconds must be 1 to {GET_SECONDS_MAX}")
+        return self._client.generate_presigned_url(
+            "get_object", Params={"Bucket": bucket, "Key": key}, ExpiresIn=expires_seconds
+        )
+
+    async def put(self, bucket: str, key: str, body: bytes, *, content_type: str, must_be_new: bool = False) -> None:
+        """Store a body; the store compares its checksum. ObjectExists when it must be new and is not."""
+        checksum = base64.b64encode(hashlib.sha256(body).digest()).decode()
+        condition: dict[str, Any] = {"IfNoneMatch": "*"} if must_be_new else {}
+        await self._call(
+            partial(
+                self._client.put_object,
+                Bucket=bucket,
+                Key=key,
+                Body=body,
+                ContentType=content_type,
+                ChecksumSHA256=checksum,
+                **condition,
+            )
+        )
+
+    async def get(self, bucket: str, key: str, *, bytes_max: int) -> bytes:
+        """The body, unless it is larger than `bytes_max`: then nothing of it is read."""
+        return await self._call(partial(self._read, bucket, key, bytes_max))
+
+    async def head(self, bucket: str, key: str) -> StoredObject:
+        found = await self._call(partial(self._client.head_object, Bucket=bucket, Key=key))
+        return StoredObject(key, found["ContentLength"], found["LastModified"])
+
+    async def delete(self, bucket: str, key: str) -> None:
+        """An object that is not there counts as deleted."""
+        await self._call(partial(self._client.delete_object, Bucket=bucket, Key=key))
+
+    async def list_objects(self, bucket: str, prefix: str = "") -> AsyncIterator[StoredObject]:
+        """In key order, a page at a time."""
+        position: dict[str, Any] = {}
+        while True:
+            page = await self._call(partial(self._client.list_objects_v2, Bucket=bucket, Prefix=prefix, **position))
+            for item in page.get("Contents", []):
+                yield StoredObject(item["Key"], item["Size"], item["LastModified"])
+            if not page["IsTruncated"]:
+                return
+            position = {"ContinuationToken": page["NextContinuationToken"]}
+
+    async def ensure_bucket(self, bucket: str) -> None:
+        """Make the bucket unless it is there. Several replicas may do this at once."""
+        try:
+            await self._call(partial(self._client.head_bucket, Bucket=bucket))
+        except ObjectMissing:
+            await self._call(partial(self._create_bucket, bucket))
+
+    def _create_bucket(self, bucket: str) -> None:
+        # AWS wants the region named, except for the one where naming it is an error.
+        place: Any = (
+            {} if self._region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": self._region}}
+        )
+        try:
+            self._client.create_bucket(Bucket=bucket, **place)
+        except ClientError as error:
+            if error.response.get("Error", {}).get("Code") != "BucketAlreadyOwnedByYou":
+                self._client.head_bucket(Bucket=bucket)  # a neighbour may have been faster: is it ours to use?
+
+    def _read(self, bucket: str, key: str, bytes_max: int) -> bytes:
+        found = self._client.get_object(Bucket=bucket, Key=key)
+        with found["Body"] as stream:
+            if found["ContentLength"] > bytes_max:
+                raise ObjectTooLarge(f"{bucket}/{key} has {found['ContentLength']} bytes, more than {bytes_max}")
+            return stream.read()
+
+    async def _call(self, work: Callable[[], T]) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        except ClientError as error:
+            raise self._name(error) from error
+        except BotoCoreError as error:
+            raise StoreAway(f"The object store at {self._endpoint} does not answer: {error}") from error
+
+    def _name(self, error: ClientError) -> FarmiqError:
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        if status == 404:
+            return ObjectMissing(str(error))
+        if status == 412:
+            return ObjectExists(str(error))
+        if status in (408, 409, 429) or status >= 500:
+            return StoreAway(f"The object store at {self._endpoint} asks for patience: {error}")
+        return StoreRefused(f"The object store at {self._endpoint} refused: {error}")
+
+
+def _check_signature(url: str) -> None:
+    query = parse_qs(urlsplit(url).query)
+    signed = frozenset(query.get("X-Amz-SignedHeaders", [""])[0].split(";"))
+    if signed != SIGNED_HEADERS or any("checksum" in name.lower() for name in query):
+        raise UnsafePresign(f"The S3 library signed {sorted(signed)} instead of {sorted(SIGNED_HEADERS)}")
+
+
+def _require(is_met: bool, what: str) -> None:
+    if not is_met:
+        raise ValueError(what)

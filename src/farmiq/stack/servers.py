@@ -1,0 +1,140 @@
+"""Which servers are ours and which ones the environment names, where they listen, and how to log in to each."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit, urlunsplit
+
+from farmiq.stack import demo_farm
+from farmiq.stack.children import Child
+from farmiq.stack.external import External
+from farmiq.stack.home import Home
+from farmiq.stack.mosquitto import Mosquitto
+from farmiq.stack.mosquitto_users import MqttUser, device_rules, gateway_rules, operator_rules
+from farmiq.stack.postgres import Postgres
+from farmiq.stack.rabbitmq import Epmd, RabbitMq
+from farmiq.stack.seaweedfs import PORTS as SEAWEEDFS_PORTS
+from farmiq.stack.seaweedfs import SeaweedFs
+from farmiq.stack.secrets import Secrets
+
+GATEWAY_USER = "edge-ingress-gateway"
+OPERATOR_USER = "operator"
+
+
+@dataclass(frozen=True)
+class Servers:
+    """The embedded ones. None where the environment names another."""
+
+    postgres: Postgres | None
+    mosquitto: Mosquitto | None
+    epmd: Epmd | None
+    rabbitmq: RabbitMq | None
+    seaweedfs: SeaweedFs | None
+
+    def children(self) -> list[Child]:
+        found: list[Child] = []
+        if self.postgres:
+            found.append(_server(self.postgres, "postgresql"))
+        if self.mosquitto:
+            found.append(_server(self.mosquitto, "mqtt"))
+        if self.epmd and self.rabbitmq:
+            found += [_server(self.epmd, None), _server(self.rabbitmq, "amqp", needs=("epmd",))]
+        if self.seaweedfs:
+            found.append(_server(self.seaweedfs, "http"))
+        return found
+
+
+@dataclass(frozen=True)
+class Urls:
+    """Where everything is, with credentials, whoever runs it."""
+
+    edge_database: str
+    cloud_database: str
+    mqtt_gateway: str
+    mqtt_device: str
+    mqtt_operator: str
+    amqp: str
+    s3_endpoint: str
+    s3_access_key: str
+    s3_secret_key: str
+
+
+def server_ports(external: External) -> dict[str, int | None]:
+    """Every port that the embedded servers need, with the standard one where clients would look for it."""
+    wanted: dict[str, int | None] = {}
+    if external.needs_postgres:
+        wanted["postgres"] = 5432
+    if not external.mqtt_url:
+        wanted["mosquitto"] = 1883
+    if not external.amqp_url:
+        wanted |= {"rabbitmq": 5672, "rabbitmq-distribution": None, "epmd": None}
+    if not external.s3_endpoint:
+        wanted |= {f"seaweedfs-{part}": 8333 if part == "s3" else None for part in SEAWEEDFS_PORTS}
+    return wanted
+
+
+def embedded_servers(home: Home, external: External, ports: Mapping[str, int], secrets: Secrets) -> Servers:
+    postgres = mosquitto = epmd = rabbitmq = seaweedfs = None
+    if external.needs_postgres:
+        postgres = Postgres(home.server_folder("postgres"), ports["postgres"], secrets.postgres_superuser)
+    if not external.mqtt_url:
+        mosquitto = Mosquitto(
+            home.server_folder("mosquitto"), ports["mosquitto"], secrets.mqtt_probe, mqtt_users(secrets)
+        )
+    if not external.amqp_url:
+        epmd = Epmd(ports["epmd"])
+        rabbitmq = RabbitMq(
+            home.server_folder("rabbitmq"),
+            ports["rabbitmq"],
+            ports["rabbitmq-distribution"],
+            ports["epmd"],
+            secrets.rabbitmq,
+            secrets.rabbitmq_cookie,
+        )
+    if not external.s3_endpoint:
+        seaweedfs = SeaweedFs(
+            home.server_folder("seaweedfs"),
+            {part: ports[f"seaweedfs-{part}"] for part in SEAWEEDFS_PORTS},
+            secrets.s3_access_key,
+            secrets.s3_secret_key,
+            secrets.s3_internal_key,
+        )
+    return Servers(postgres, mosquitto, epmd, rabbitmq, seaweedfs)
+
+
+def server_urls(servers: Servers, external: External, secrets: Secrets) -> Urls:
+    mqtt, store = servers.mosquitto, servers.seaweedfs
+    return Urls(
+        edge_database=external.edge_database_url or _database_url(servers, external, "edge", secrets.postgres_edge),
+        cloud_database=external.cloud_database_url or _database_url(servers, external, "cloud", secrets.postgres_cloud),
+        mqtt_gateway=external.mqtt_url or (mqtt.url(GATEWAY_USER, secrets.mqtt_gateway) if mqtt else ""),
+        mqtt_device=external.mqtt_url or (mqtt.url(demo_farm.DEVICE_ID, secrets.mqtt_device) if mqtt else ""),
+        mqtt_operator=external.mqtt_url or (mqtt.url(OPERATOR_USER, secrets.mqtt_operator) if mqtt else ""),
+        amqp=external.amqp_url or (servers.rabbitmq.url() if servers.rabbitmq else ""),
+        s3_endpoint=external.s3_endpoint or (store.endpoint if store else ""),
+        s3_access_key=external.s3_access_key or secrets.s3_access_key,
+        s3_secret_key=external.s3_secret_key or secrets.s3_secret_key,
+    )
+
+
+def mqtt_users(secrets: Secrets) -> tuple[MqttUser, ...]:
+    place = (demo_farm.TENANT_ID, demo_farm.FARM_ID, demo_farm.BARN_ID, demo_farm.DEVICE_ID)
+    return (
+        MqttUser(GATEWAY_USER, secrets.mqtt_gateway, gateway_rules()),
+        MqttUser(demo_farm.DEVICE_ID, secrets.mqtt_device, device_rules(*place)),
+        MqttUser(OPERATOR_USER, secrets.mqtt_operator, operator_rules()),
+    )
+
+
+def _database_url(servers: Servers, external: External, tier: str, password: str) -> str:
+    if servers.postgres:
+        return servers.postgres.url(tier, password, tier)
+    # One server for both tiers, whose tables have the same names: each gets a database of its own beside the one named.
+    parts = urlsplit(external.database_url or "")
+    return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/') or '/farmiq'}_{tier}"))
+
+
+def _server(
+    program: Postgres | Mosquitto | Epmd | RabbitMq | SeaweedFs, scheme: str | None, needs: tuple[str, ...] = ()
+) -> Child:
+    url = f"{scheme}://127.0.0.1:{program.port}" if scheme else None
+    return Child(program, "server", port=program.port, url=url, needs=needs)

@@ -1,0 +1,116 @@
+"""Our own services as supervised programs, each with exactly the variables that it reads."""
+
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+
+from farmiq.contracts.services import Service
+from farmiq.stack import demo_farm
+from farmiq.stack.errors import StackError
+from farmiq.stack.home import Home
+from farmiq.stack.secrets import Secrets
+from farmiq.stack.servers import Urls
+from farmiq.stack.socket_folder import make_socket_folder
+
+# Longer than a service's own drain, which ends by itself.
+_STOP_SECONDS = 25.0
+_ANSWER_CHARS_MAX = 300
+
+# Variables of the shell that choose servers for the stack. The services get the stack's answer under the same names.
+_DECIDED_BY_THE_STACK = frozenset(
+    {
+        "DATABASE_URL", "EDGE_DATABASE_URL", "CLOUD_DATABASE_URL", "MQTT_URL", "AMQP_URL",
+        "S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY", "MEDIA_BUCKET", "PORT", "HOST",
+    }
+)  # fmt: skip
+
+Variables = Mapping[str, str]
+
+
+class NotReady(StackError):
+    """The service answers, and says itself that it can't do its work."""
+
+
+@dataclass(frozen=True)
+class OurService:
+    service: Service
+    port: int | None
+    variables: Variables
+
+    stop_signal = signal.SIGTERM
+    stop_seconds = _STOP_SECONDS
+
+    @property
+    def name(self) -> str:
+        return self.service.name
+
+    @property
+    def url(self) -> str | None:
+        return None if self.port is None else f"http://127.0.0.1:{self.port}"
+
+    def prepare(self) -> None:
+        if socket := self.variables.get("NODE_FORWARDER_SOCKET"):
+            make_socket_folder(Path(socket).parent, {os.geteuid()})
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-P", "-m", "farmiq.cli", "run", self.name]
+
+    def environment(self) -> dict[str, str]:
+        # What the shell sets for a service (LOG_LEVEL, SYNC_INTERVAL_MS, SSL_CERT_FILE...) reaches it.
+        inherited = {name: value for name, value in os.environ.items() if name not in _DECIDED_BY_THE_STACK}
+        own = {} if self.port is None else {"PORT": str(self.port), "HOST": "127.0.0.1"}
+        return inherited | own | dict(self.variables)
+
+    async def probe(self) -> None:
+        """A service without a port is healthy for as long as it runs."""
+        if self.url is None:
+            return
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as session,
+            session.get(f"{self.url}/api/ready") as answer,
+        ):
+            if answer.status != 200:
+                text = await answer.text(errors="replace")
+                raise NotReady(f"GET /api/ready gave {answer.status}: {text[:_ANSWER_CHARS_MAX]}")
+
+    def outside(self) -> list[Path]:
+        return []
+
+
+def service_variables(home: Home, urls: Urls, secrets: Secrets, ports: Mapping[str, int]) -> dict[str, Variables]:
+    """Each service with the variables that it reads. No service gets the credential of another."""
+    admin = {"ADMIN_TOKEN": secrets.admin_token}
+    edge = admin | {"DATABASE_URL": urls.edge_database}
+    cloud = admin | {"DATABASE_URL": urls.cloud_database, "AMQP_URL": urls.amqp}
+    node = _node_variables(home)
+    return {
+        "node-agent": node,
+        "node-forwarder": node
+        | {"NODE_FORWARDER_SPOOL_DIR": str(home.spool_folder(demo_farm.DEVICE_ID)), "MQTT_URL": urls.mqtt_device},
+        "edge-ingress-gateway": edge | {"MQTT_URL": urls.mqtt_gateway},
+        "edge-telemetry-timeseries": edge,
+        "edge-sync-forwarder": edge
+        | {
+            "CLOUD_INGESTION_URL": f"http://127.0.0.1:{ports.get('cloud-ingestion')}/api/v1/edge/batch",
+            "CLOUD_INGESTION_TOKEN": secrets.edge_token,
+            "EDGE_CLUSTER_ID": demo_farm.EDGE_CLUSTER_ID,
+            "INTERNAL_ADMIN_ENABLED": "true",
+        },
+        "cloud-ingestion": cloud,
+        "cloud-telemetry-service": cloud,
+    }
+
+
+def _node_variables(home: Home) -> dict[str, str]:
+    return {
+        "TENANT_ID": demo_farm.TENANT_ID,
+        "FARM_ID": demo_farm.FARM_ID,
+        "BARN_ID": demo_farm.BARN_ID,
+        "DEVICE_ID": demo_farm.DEVICE_ID,
+        "NODE_FORWARDER_SOCKET": str(home.forwarder_socket(demo_farm.DEVICE_ID)),
+    }

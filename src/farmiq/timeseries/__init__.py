@@ -1,0 +1,22 @@
+"""The tables that hold measurements, the same at the edge and in the cloud: how a batch becomes rows exactly once.
+
+`streams`         one row per stream: which sequences are here (`received`), which are declared lost (`lost`)
+`telemetry_raw`   one row per sample, in monthly partitions
+`telemetry_agg`   count, sum, minimum and maximum per minute, hour and day
+`stream_losses`   the ledger of declared losses
+
+A batch is stored by locking its stream's row, copying in only the sequences that are not there yet, adding them to the
+aggregates, and adding the range to `received`: all in the caller's transaction. Whatever is delivered again finds its
+sequences covered and changes nothing, so a plain `COPY` is safe and no row needs a conflict check. Streams are locked in
+the order of their ids and aggregates written in the order of their keys, so two writers never wait for each other in a
+circle.
+
+The owners are `edge-telemetry-timeseries` and `cloud-telemetry-service`. Everybody else goes through them.
+
+- `coverage.py`  which sequences are missing, and the highest contiguous one (pure)
+- `stream.py`    whose a stream is, and its coverage
+- `rollup.py`    the aggregates of some samples (pure)
+- `samples.py`   the rows of a batch (pure)
+- `admission.py` the transaction's steps, in order
+- `store.py`     every SQL statement
+"""

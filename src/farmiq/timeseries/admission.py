@@ -1,0 +1,104 @@
+"""What happens to measurements, in order, inside the caller's transaction."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+
+from farmiq.contracts.telemetry import TelemetryLoss
+from farmiq.contracts.timestamps import to_us
+from farmiq.kit.postgres import Connection
+from farmiq.timeseries import store
+from farmiq.timeseries.coverage import Span, missing, normalise
+from farmiq.timeseries.partitions import months_of
+from farmiq.timeseries.rollup import Bucket, Tally, tally_minutes, with_wider_windows
+from farmiq.timeseries.samples import (
+    Row,
+    SingleReading,
+    StreamBatch,
+    row_of,
+    rows_of,
+    values_of,
+)
+from farmiq.timeseries.stream import Coverage, Origin
+
+STREAM_OF_ANOTHER_DEVICE = "stream_of_another_device"
+
+
+class Admission(msgspec.Struct, frozen=True):
+    """What became of one batch: the sequences stored now (the rest was here already), or why none ever will be."""
+
+    stored: list[Span]
+    refusal: str | None = None
+
+
+async def admit_batches(
+    connection: Connection, batches: Sequence[StreamBatch], ingested_at: datetime
+) -> list[Admission]:
+    """Store what is missing of each batch. Answers in the order of the batches."""
+    streams = await store.lock_streams(connection, {item.batch.stream_id: item.origin for item in batches})
+    rows: list[Row] = []
+    minutes: dict[Bucket, Tally] = {}
+    admissions = [_take(streams[item.batch.stream_id], item, ingested_at, rows, minutes) for item in batches]
+    await _write(connection, rows, minutes)
+    touched = {item.batch.stream_id for item, admission in zip(batches, admissions, strict=True) if admission.stored}
+    await store.save_coverage(connection, {stream_id: streams[stream_id] for stream_id in touched})
+    return admissions
+
+
+async def admit_readings(
+    connection: Connection, readings: Sequence[SingleReading], ingested_at: datetime
+) -> list[SingleReading]:
+    """Store single readings whose event id is new. Answers those."""
+    if not readings:
+        return []
+    await store.ensure_months(connection, months_of(to_us(reading.occurred_at) for reading in readings))
+    new_ids = await store.insert_readings(connection, [row_of(reading, ingested_at) for reading in readings])
+    fresh = [reading for reading in _one_per_event(readings) if reading.event_id in new_ids]
+    minutes: dict[Bucket, Tally] = {}
+    for reading in fresh:
+        sample = (reading.metric, "", reading.unit, to_us(reading.occurred_at), reading.value)
+        tally_minutes(reading.origin, [sample], minutes)
+    await store.merge_aggregates(connection, with_wider_windows(minutes))
+    return fresh
+
+
+async def declare_lost(connection: Connection, origin: Origin, event_id: UUID, loss: TelemetryLoss) -> Admission:
+    """Write a loss into the ledger and count its range as filled, except where the samples are here after all."""
+    streams = await store.lock_streams(connection, {loss.stream_id: origin})
+    stream = streams[loss.stream_id]
+    if stream.origin != origin:
+        return Admission([], STREAM_OF_ANOTHER_DEVICE)
+    await store.record_loss(connection, origin, event_id, loss)
+    declared = missing(stream.received, (loss.first_seq, loss.last_seq + 1))
+    stream.lost = normalise([*stream.lost, *declared])
+    await store.save_coverage(connection, {loss.stream_id: stream})
+    return Admission(declared)
+
+
+def _one_per_event(readings: Sequence[SingleReading]) -> list[SingleReading]:
+    return list({reading.event_id: reading for reading in reversed(readings)}.values())
+
+
+def _take(
+    stream: Coverage, item: StreamBatch, ingested_at: datetime, rows: list[Row], minutes: dict[Bucket, Tally]
+) -> Admission:
+    if stream.origin != item.origin:
+        return Admission([], STREAM_OF_ANOTHER_DEVICE)
+    fresh = missing(stream.received, item.span)
+    for span in fresh:
+        rows.extend(rows_of(item, span, ingested_at))
+        tally_minutes(item.origin, values_of(item, span), minutes)
+    if fresh:
+        stream.add(fresh)
+        stream.boot_id, stream.channels = item.batch.boot_id, item.batch.channels
+    return Admission(fresh)
+
+
+async def _write(connection: Connection, rows: Sequence[Row], minutes: dict[Bucket, Tally]) -> None:
+    if not rows:
+        return
+    await store.ensure_months(connection, months_of(bucket.start_us for bucket in minutes))
+    await store.copy_rows(connection, rows)
+    await store.merge_aggregates(connection, with_wider_windows(minutes))

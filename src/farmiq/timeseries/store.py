@@ -1,0 +1,186 @@
+"""Every SQL statement on the measurement tables."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from uuid import UUID
+
+import asyncpg
+import msgspec
+
+from farmiq.contracts.telemetry import TelemetryLoss
+from farmiq.contracts.timestamps import from_us
+from farmiq.kit.errors import Rejected
+from farmiq.kit.postgres import Connection
+from farmiq.timeseries.coverage import Span
+from farmiq.timeseries.rollup import Bucket, Tally
+from farmiq.timeseries.samples import COLUMNS, Row
+from farmiq.timeseries.stream import Coverage, Origin
+
+_LOCK = """
+    SELECT stream_id, tenant_id, farm_id, barn_id, device_id, received, lost
+      FROM streams WHERE stream_id = ANY($1::uuid[]) ORDER BY stream_id FOR UPDATE
+"""
+_CREATE = """
+    INSERT INTO streams (stream_id, tenant_id, farm_id, barn_id, device_id)
+    SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[])
+    ON CONFLICT (stream_id) DO NOTHING
+"""
+_SAVE = """
+    UPDATE streams
+       SET received = $2, lost = $3, last_seen_at = now(),
+           boot_id = coalesce($4, boot_id), channels = coalesce($5, channels)
+     WHERE stream_id = $1
+"""
+_LOSS = """
+    INSERT INTO stream_losses (event_id, tenant_id, farm_id, barn_id, device_id, stream_id, first_seq, last_seq, count,
+                               first_ts, last_ts, reason, dropped_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+    ON CONFLICT (tenant_id, event_id) DO NOTHING
+"""
+_READING = f"""
+    INSERT INTO telemetry_raw ({", ".join(COLUMNS)})
+    SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::text[],
+                         $8::float8[], $9::text[], $10::timestamptz[], $11::uuid[], $12::bigint[], $13::text[], $14::smallint[])
+    ON CONFLICT DO NOTHING
+    RETURNING id
+"""  # noqa: S608 - the names are our own constants
+_ID_TAKEN = """
+    SELECT given.id FROM unnest($1::uuid[], $2::text[], $3::timestamptz[]) AS given (id, tenant_id, occurred_at)
+      JOIN telemetry_raw AS known USING (id, occurred_at) WHERE known.tenant_id <> given.tenant_id LIMIT 1
+"""
+_MERGE = """
+    INSERT INTO telemetry_agg AS known
+           (tenant_id, farm_id, barn_id, device_id, metric_type, sensor, unit, "window", bucket_start_at, bucket_end_at,
+            count, sum_value, min_value, max_value)
+    SELECT tenant_id, farm_id, barn_id, device_id, metric, sensor, unit, width, start_at,
+           start_at + ('1 ' || CASE width WHEN '1m' THEN 'minute' WHEN '1h' THEN 'hour' ELSE 'day' END)::interval,
+           samples, total, low, high
+      FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+                  $9::timestamptz[], $10::bigint[], $11::float8[], $12::float8[], $13::float8[])
+           AS fresh (tenant_id, farm_id, barn_id, device_id, metric, sensor, unit, width, start_at, samples, total, low, high)
+    ON CONFLICT (tenant_id, device_id, metric_type, "window", bucket_start_at, sensor, unit) DO UPDATE
+       SET count = known.count + excluded.count,
+           sum_value = known.sum_value + excluded.sum_value,
+           min_value = least(known.min_value, excluded.min_value),
+           max_value = greatest(known.max_value, excluded.max_value),
+           updated_at = now()
+"""
+_TOTALS = """
+    SELECT (SELECT count(*) FROM streams) AS streams,
+           (SELECT coalesce(sum(upper(span) - lower(span)), 0) FROM streams, unnest(received) AS span)::bigint AS in_streams,
+           (SELECT coalesce(sum(upper(span) - lower(span)), 0) FROM streams, unnest(lost) AS span)::bigint AS lost,
+           (SELECT coalesce(sum(count), 0) FROM telemetry_agg WHERE "window" = '1d')::bigint AS stored
+"""
+
+
+class EventIdTaken(Rejected):
+    """Another tenant's reading has this event id. Ids are UUIDs that each device makes for itself: this one is refused."""
+
+    code = "event_id_taken"
+
+
+async def lock_streams(connection: Connection, wanted: Mapping[UUID, Origin]) -> dict[UUID, Coverage]:
+    """The rows of these streams, locked until the transaction ends; those not seen before are made."""
+    found = await _locked(connection, sorted(wanted))
+    unknown = sorted(wanted.keys() - found.keys())
+    if unknown:
+        await connection.execute(_CREATE, *_columns_of(unknown, wanted))
+        found |= await _locked(connection, unknown)
+    return found
+
+
+async def save_coverage(connection: Connection, streams: Mapping[UUID, Coverage]) -> None:
+    await connection.executemany(
+        _SAVE,
+        [
+            (key, _multirange(row.received), _multirange(row.lost), row.boot_id, row.channels)
+            for key, row in sorted(streams.items())
+        ],
+    )
+
+
+async def record_loss(connection: Connection, origin: Origin, event_id: UUID, loss: TelemetryLoss) -> None:
+    await connection.execute(
+        _LOSS, event_id, origin.tenant_id, origin.farm_id, origin.barn_id, origin.device_id, loss.stream_id,
+        loss.first_seq, loss.last_seq, loss.count, loss.first_ts, loss.last_ts, loss.reason, loss.dropped_at,
+    )  # fmt: skip
+
+
+async def ensure_months(connection: Connection, months: Sequence[date]) -> None:
+    """Partitions are made ahead; this is for a backlog older than them. In the transaction, so a rollback takes it back."""
+    for month in months:
+        await connection.execute("SELECT ensure_month_partition('telemetry_raw', $1)", month)
+
+
+async def copy_rows(connection: Connection, rows: Sequence[Row]) -> None:
+    await connection.copy_records_to_table("telemetry_raw", records=rows, columns=COLUMNS)
+
+
+async def insert_readings(connection: Connection, rows: Sequence[Row]) -> set[UUID]:
+    """The ids that were not here yet. An id that another tenant used is an error, because skipping it would lose a reading."""
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    new_ids = {row["id"] for row in await connection.fetch(_READING, *columns)}
+    if len(new_ids) < len(rows):
+        taken = await connection.fetchval(_ID_TAKEN, columns[0], columns[1], columns[5])
+        if taken is not None:
+            raise EventIdTaken(f"event {taken} belongs to another tenant")
+    return new_ids
+
+
+async def merge_aggregates(connection: Connection, aggregates: Sequence[tuple[Bucket, Tally]]) -> None:
+    """`aggregates` comes in the order of its keys: two writers take the rows in one order."""
+    if not aggregates:
+        return
+    buckets = [bucket for bucket, _ in aggregates]
+    tallies = [tally for _, tally in aggregates]
+    await connection.execute(
+        _MERGE,
+        [bucket.origin.tenant_id for bucket in buckets],
+        [bucket.origin.farm_id for bucket in buckets],
+        [bucket.origin.barn_id for bucket in buckets],
+        [bucket.origin.device_id for bucket in buckets],
+        [bucket.metric for bucket in buckets],
+        [bucket.sensor for bucket in buckets],
+        [bucket.unit for bucket in buckets],
+        [bucket.window for bucket in buckets],
+        [from_us(bucket.start_us) for bucket in buckets],
+        [tally.samples for tally in tallies],
+        [tally.total for tally in tallies],
+        [tally.low for tally in tallies],
+        [tally.high for tally in tallies],
+    )
+
+
+async def coverage_of(connection: Connection, stream_ids: Sequence[UUID]) -> dict[UUID, Coverage]:
+    """As `lock_streams`, without the lock: for answering questions."""
+    query = _LOCK.replace("FOR UPDATE", "")
+    return {row["stream_id"]: _coverage(row) for row in await connection.fetch(query, list(stream_ids))}
+
+
+async def totals(connection: Connection) -> dict[str, int]:
+    """How much is here, from coverage and daily aggregates: never by counting samples."""
+    row = await connection.fetchrow(_TOTALS)
+    assert row is not None  # noqa: S101 - a SELECT without FROM has one row
+    return dict(row)
+
+
+async def _locked(connection: Connection, stream_ids: Sequence[UUID]) -> dict[UUID, Coverage]:
+    return {row["stream_id"]: _coverage(row) for row in await connection.fetch(_LOCK, stream_ids)}
+
+
+def _coverage(row: asyncpg.Record) -> Coverage:
+    origin = Origin(row["tenant_id"], row["farm_id"], row["barn_id"], row["device_id"])
+    return Coverage(origin, spans_of(row["received"]), spans_of(row["lost"]))
+
+
+def _columns_of(stream_ids: Sequence[UUID], wanted: Mapping[UUID, Origin]) -> list[list[object]]:
+    rows = [(stream_id, *msgspec.structs.astuple(wanted[stream_id])) for stream_id in stream_ids]
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _multirange(spans: Sequence[Span]) -> list["asyncpg.Range[int]"]:
+    return [asyncpg.Range(first, end) for first, end in spans]
+
+
+def spans_of(multirange: "Sequence[asyncpg.Range[int]]") -> list[Span]:
+    return [(span.lower, span.upper) for span in multirange if span.lower is not None and span.upper is not None]

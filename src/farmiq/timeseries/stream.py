@@ -1,0 +1,36 @@
+"""One stream: whose it is, and which of its sequences are here."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import msgspec
+
+from farmiq.contracts.telemetry import Channel
+from farmiq.timeseries.coverage import Span, normalise, without
+
+
+class Origin(msgspec.Struct, frozen=True, order=True):
+    """Where a measurement comes from, as its credential and topic say, never as its body says."""
+
+    tenant_id: str
+    farm_id: str
+    barn_id: str
+    device_id: str
+
+
+class Coverage(msgspec.Struct):
+    """One stream's row, locked."""
+
+    origin: Origin
+    received: list[Span]
+    lost: list[Span]
+    boot_id: UUID | None = None
+    channels: list[Channel] | None = None
+
+    def add(self, spans: Sequence[Span]) -> None:
+        # A sample that turns up after it was declared lost is simply here.
+        self.received = normalise([*self.received, *spans])
+        self.lost = without(self.lost, self.received)
+
+    def filled(self) -> list[Span]:
+        return normalise([*self.received, *self.lost])

@@ -1,0 +1,37 @@
+from pathlib import Path
+
+import pytest
+
+from support.run_folder import RunFolder
+
+pytest_plugins = ["support.mosquitto", "support.postgres", "support.databases", "support.rabbitmq", "support.s3"]
+
+_RUN = pytest.StashKey[RunFolder]()
+_RUN_PATH = pytest.StashKey[Path]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    given = getattr(config, "workerinput", {}).get("farmiq_run_folder")
+    if given:
+        config.stash[_RUN_PATH] = Path(given)
+        return
+    config.stash[_RUN] = run = RunFolder()
+    config.stash[_RUN_PATH] = run.path
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: object) -> None:
+    """Every xdist worker uses the servers of the one run."""
+    config: pytest.Config = node.config  # type: ignore[attr-defined]  # xdist has no type for its node
+    node.workerinput["farmiq_run_folder"] = str(config.stash[_RUN_PATH])  # type: ignore[attr-defined]  # as above
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if run := config.stash.get(_RUN, None):
+        run.close()
+
+
+@pytest.fixture(scope="session")
+def run_folder(request: pytest.FixtureRequest) -> Path:
+    """Private folder of this test run. Processes started with `FARMIQ_STACK=<it>` end when the run ends, however it ends."""
+    return request.config.stash[_RUN_PATH]

@@ -1,0 +1,177 @@
+from collections.abc import AsyncIterator
+from datetime import datetime
+from uuid import uuid4
+
+import aiohttp
+import pytest_asyncio
+
+from farmiq.edge.sync_forwarder.main import serve
+from farmiq.kit.postgres import Pool
+from support.outbox_rows import count_by_status, fill_outbox, outbox_row
+from support.scripted_cloud import TOKEN, ScriptedCloud, cloud, status
+from support.service_process import running
+from support.waiting import eventually
+
+__all__ = ["cloud"]  # a fixture
+ADMIN = {"authorization": "Bearer admin-token"}
+
+
+def environ(edge_url: str, cloud_url: str) -> dict[str, str]:
+    return {
+        "DATABASE_URL": edge_url,
+        "CLOUD_INGESTION_URL": cloud_url,
+        "CLOUD_INGESTION_TOKEN": TOKEN,
+        "EDGE_CLUSTER_ID": "edge-1",
+        "OUTBOX_MAX_ATTEMPTS": "1",
+        "INTERNAL_ADMIN_ENABLED": "true",
+        "ADMIN_TOKEN": "admin-token",
+    }
+
+
+@pytest_asyncio.fixture
+async def api(edge_url: str, cloud: ScriptedCloud) -> AsyncIterator[aiohttp.ClientSession]:
+    async with (
+        running(serve, "edge-sync-forwarder", environ(edge_url, cloud.url)) as url,
+        aiohttp.ClientSession(url) as session,
+    ):
+        yield session
+
+
+async def bury(pool: Pool, api: aiohttp.ClientSession, cloud: ScriptedCloud, count: int) -> None:
+    """Dead letters, made by a cloud that fails once for each of them."""
+    cloud.otherwise = status(500)
+    await fill_outbox(pool, count)
+    async with api.post("/api/v1/sync/trigger") as answer:
+        assert answer.status == 202
+
+    async def all_dead() -> bool:
+        return await count_by_status(pool) == {"dlq": count}
+
+    await eventually(all_dead)
+
+
+async def test_the_state_has_exactly_the_documented_fields(
+    api: aiohttp.ClientSession, edge_pool: Pool, cloud: ScriptedCloud
+) -> None:
+    async with api.get("/api/v1/sync/state") as answer:
+        assert answer.status == 200
+        assert await answer.json() == {
+            "pending_count": 0,
+            "claimed_count": 0,
+            "dlq_count": 0,
+            "oldest_pending_age_seconds": 0,
+            "last_success_at": None,
+            "last_error_at": None,
+        }
+    await bury(edge_pool, api, cloud, 2)
+    async with api.get("/api/v1/sync/state") as answer:
+        state = await answer.json()
+    assert state["dlq_count"] == 2
+    assert state["last_error_at"].endswith("Z")
+    assert datetime.fromisoformat(state["last_error_at"]).tzinfo is not None
+
+
+async def test_rows_are_listed_by_status_without_their_payloads(
+    api: aiohttp.ClientSession, edge_pool: Pool, cloud: ScriptedCloud
+) -> None:
+    await bury(edge_pool, api, cloud, 3)
+    async with api.get("/api/v1/sync/outbox", params={"status": "dlq", "limit": "2"}) as answer:
+        listed = await answer.json()
+    assert listed["count"] == 2
+    assert {entry["status"] for entry in listed["entries"]} == {"dlq"}
+    assert listed["entries"][0]["last_error_code"] == "HTTP_500"
+    assert not any("payload_json" in entry for entry in listed["entries"])
+    async with api.get("/api/v1/sync/outbox", params={"status": "pending"}) as answer:
+        assert (await answer.json())["entries"] == []
+
+
+async def test_a_wrong_question_is_answered_with_400(api: aiohttp.ClientSession) -> None:
+    for query in ("status=lost", "limit=0", "limit=1001", "limit=many"):
+        async with api.get(f"/api/v1/sync/outbox?{query}") as answer:
+            assert (answer.status, (await answer.json())["error"]["code"]) == (400, "invalid_request"), query
+
+
+async def test_admin_routes_need_the_token(api: aiohttp.ClientSession) -> None:
+    for method, path in (("GET", "dlq"), ("POST", "redrive"), ("POST", "unclaim-stuck")):
+        for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": "Bearer "}):
+            async with api.request(method, f"/api/v1/sync/{path}", json={}, headers=headers) as answer:
+                assert answer.status == 401, path
+
+
+async def test_admin_routes_are_not_there_unless_enabled(edge_url: str, cloud: ScriptedCloud) -> None:
+    settings = {**environ(edge_url, cloud.url), "INTERNAL_ADMIN_ENABLED": "false"}
+    async with running(serve, "edge-sync-forwarder", settings) as url, aiohttp.ClientSession(url) as session:
+        async with session.get("/api/v1/sync/dlq", headers=ADMIN) as answer:
+            assert answer.status == 404
+        async with session.get("/api/v1/sync/state") as answer:
+            assert answer.status == 200
+
+
+async def test_dead_letters_are_listed_redriven_and_delivered(
+    api: aiohttp.ClientSession, edge_pool: Pool, cloud: ScriptedCloud
+) -> None:
+    await bury(edge_pool, api, cloud, 3)
+    cloud.otherwise = ScriptedCloud().otherwise
+    async with api.get("/api/v1/sync/dlq", headers=ADMIN) as answer:
+        dead = [entry["id"] for entry in (await answer.json())["entries"]]
+    assert len(dead) == 3
+
+    async with api.post("/api/v1/sync/redrive", json={"ids": [dead[0], str(uuid4())]}, headers=ADMIN) as answer:
+        assert (answer.status, await answer.json()) == (200, {"redriven": 1})
+
+    async def delivered(count: int) -> bool:
+        return (await count_by_status(edge_pool)).get("acked") == count
+
+    await eventually(lambda: delivered(1))
+    async with api.post("/api/v1/sync/redrive", json={"allDlq": True}, headers=ADMIN) as answer:
+        assert await answer.json() == {"redriven": 2}
+    await eventually(lambda: delivered(3))
+
+
+async def test_redrive_wants_either_ids_or_everything(api: aiohttp.ClientSession) -> None:
+    bodies: tuple[object, ...] = ({}, {"ids": []}, {"ids": ["x"]}, {"ids": [str(uuid4())], "allDlq": True}, [])
+    for body in bodies:
+        async with api.post("/api/v1/sync/redrive", json=body, headers=ADMIN) as answer:
+            assert answer.status == 400, body
+
+
+async def test_rows_of_a_dead_replica_are_unclaimed_and_delivered(api: aiohttp.ClientSession, edge_pool: Pool) -> None:
+    await edge_pool.execute(
+        "INSERT INTO sync_outbox (id, tenant_id, event_type, payload_json, status, claimed_by, claimed_at, lease_expires_at)"
+        " VALUES (gen_random_uuid(), 'demo', 'test.event', '{}', 'claimed', 'dead-pod-1', now() - interval '1 hour',"
+        "         now() + interval '1 hour')"
+    )
+    (event_id,) = [row["id"] for row in await edge_pool.fetch("SELECT id FROM sync_outbox")]
+    async with api.post("/api/v1/sync/unclaim-stuck", json={"olderThanSeconds": 300}, headers=ADMIN) as answer:
+        assert await answer.json() == {"unclaimed": 1}
+
+    async def is_delivered() -> bool:
+        row = await outbox_row(edge_pool, event_id)
+        return bool(row["status"] == "acked" and row["attempt_count"] == 0)
+
+    await eventually(is_delivered)
+
+
+async def test_the_documented_metrics_are_there(
+    api: aiohttp.ClientSession, edge_pool: Pool, cloud: ScriptedCloud
+) -> None:
+    await bury(edge_pool, api, cloud, 1)
+    async with api.get("/metrics") as answer:
+        text = await answer.text()
+    names = {line.split(" ")[0].partition("{")[0] for line in text.splitlines() if not line.startswith("#")}
+    assert names >= {
+        "outbox_pending_total",
+        "outbox_claimed_total",
+        "outbox_dlq_total",
+        "sync_send_success_total",
+        "sync_send_failure_total",
+        "sync_batch_latency_ms_bucket",
+        "oldest_pending_age_seconds",
+    }
+    assert "sync_send_failure_total 1.0" in text
+
+
+async def test_health_readiness_and_api_pages_answer(api: aiohttp.ClientSession) -> None:
+    for path in ("/api/health", "/api/ready", "/api-docs", "/api-docs/openapi.json"):
+        async with api.get(path) as answer:
+            assert answer.status == 200, path

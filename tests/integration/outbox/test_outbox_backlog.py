@@ -1,0 +1,56 @@
+from datetime import UTC, datetime, timedelta
+
+from farmiq.kit.postgres import Pool
+from farmiq.outbox.backlog import entries, measure, next_due_seconds
+from farmiq.outbox.claim import claim
+from farmiq.outbox.settle import settle
+from farmiq.outbox.verdicts import Failure, RetryPolicy, failed
+from support.outbox_rows import fill_outbox
+
+REFUSED = Failure("HTTP_500", "the cloud failed")
+
+
+async def test_an_empty_outbox_measures_nothing(pool: Pool) -> None:
+    async with pool.acquire() as connection:
+        depth = await measure(connection)
+        assert (depth.pending_count, depth.claimed_count, depth.dlq_count) == (0, 0, 0)
+        assert depth.oldest_pending_age_seconds == 0
+        assert await next_due_seconds(connection) is None
+
+
+async def test_every_state_is_counted_and_parked_rows_are_pending(pool: Pool) -> None:
+    await fill_outbox(pool, 7)
+    async with pool.acquire() as connection:
+        first, second, _third = await claim(connection, "demo", instance_id="a", limit=3, lease_seconds=60)
+        await settle(
+            connection,
+            [
+                failed(first, REFUSED, RetryPolicy(), 0.0),
+                failed(second, REFUSED, RetryPolicy(attempts_max=1), 0.0),
+            ],
+        )
+        depth = await measure(connection)
+        assert (depth.pending_count, depth.claimed_count, depth.dlq_count) == (5, 1, 1)
+        assert [entry.id for entry in await entries(connection, "dlq", limit=10)] == [second.id]
+        assert [entry.status for entry in await entries(connection, "claimed", limit=10)] == ["claimed"]
+        pending = await entries(connection, "pending", limit=10)
+        assert len(pending) == 5
+        assert pending[-1].id == first.id
+        assert pending[-1].last_error_code == "HTTP_500"
+        assert len(await entries(connection, None, limit=4)) == 4
+        due = await next_due_seconds(connection)
+        assert due is not None
+        assert 0 < due <= 2
+
+
+async def test_the_oldest_row_is_found_behind_every_tenant_and_priority(pool: Pool) -> None:
+    now = datetime.now(UTC)
+    for hours, tenant_id, priority in ((1, "a", 9), (2, "a", 0), (5, "m", -3), (3, "z", 5), (4, "z", 4)):
+        await fill_outbox(pool, 2, tenant_id=tenant_id, priority=priority, occurred_at=now - timedelta(hours=hours))
+    async with pool.acquire() as connection:
+        depth = await measure(connection)
+        assert 5 * 3600 <= depth.oldest_pending_age_seconds < 5 * 3600 + 60
+        await connection.execute("UPDATE sync_outbox SET parked = true WHERE tenant_id = 'm'")
+        assert (await measure(connection)).oldest_pending_age_seconds >= 5 * 3600
+        await connection.execute("UPDATE sync_outbox SET parked = false, status = 'dlq' WHERE tenant_id = 'm'")
+        assert 4 * 3600 <= (await measure(connection)).oldest_pending_age_seconds < 5 * 3600

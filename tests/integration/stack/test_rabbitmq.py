@@ -1,0 +1,31 @@
+import aio_pika
+import aiormq
+import pytest
+
+from support.rabbitmq import NewVirtualHost
+
+
+async def test_a_message_travels_with_the_right_password(new_vhost: NewVirtualHost) -> None:
+    connection = await aio_pika.connect(new_vhost())
+    async with connection:
+        channel = await connection.channel()
+        queue = await channel.declare_queue("q", durable=True, arguments={"x-queue-type": "quorum"})
+        await channel.default_exchange.publish(aio_pika.Message(b"x"), "q", mandatory=True)
+        message = await queue.get(timeout=10)
+        await message.ack()
+        assert message.body == b"x"
+
+
+@pytest.mark.parametrize("login", ["guest:guest", "farmiq:wrong", "farmiq:farmiq"])
+async def test_nobody_gets_in_with_a_wrong_or_default_password(rabbitmq_url: str, login: str) -> None:
+    scheme, _, place = rabbitmq_url.partition("://")
+    with pytest.raises(aiormq.exceptions.ProbableAuthenticationError):
+        await aio_pika.connect(f"{scheme}://{login}@{place.partition('@')[2]}")
+
+
+async def test_virtual_hosts_of_tests_do_not_see_each_other(new_vhost: NewVirtualHost) -> None:
+    one, other = await aio_pika.connect(new_vhost()), await aio_pika.connect(new_vhost())
+    async with one, other:
+        await (await one.channel()).declare_queue("mine")
+        with pytest.raises(aiormq.exceptions.ChannelNotFoundEntity):
+            await (await other.channel()).declare_queue("mine", passive=True)

@@ -1,0 +1,45 @@
+"""The servers of a test run must not outlive it, however it ends."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from support.waiting import wait_for
+
+RUN = """
+import os, subprocess, sys, time
+from support.run_folder import RunFolder, remember_outside
+from farmiq.stack.processes import MARKER
+from pathlib import Path
+run = RunFolder()
+outside = Path(sys.argv[1]); outside.touch()
+remember_outside(run.path, [outside])
+server = subprocess.Popen(["sleep", "600"], env={"PATH": os.environ["PATH"], MARKER: str(run.path / "home")}, start_new_session=True)
+print(run.path, server.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_test_run_that_is_killed_leaves_no_server_and_no_file(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    with subprocess.Popen(
+        [sys.executable, "-c", RUN, str(outside)],
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "TMPDIR": str(tmp_path)},
+    ) as run:
+        assert run.stdout is not None
+        folder, pid = run.stdout.readline().decode().split()
+        assert Path(f"/proc/{pid}").exists()
+        run.send_signal(signal.SIGKILL)
+    wait_for(lambda: not Path(folder).exists(), what="the removal of the run's folder")
+    assert _is_gone(int(pid))
+    assert not outside.exists()
+
+
+def _is_gone(pid: int) -> bool:
+    try:
+        return " Z " in Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return True

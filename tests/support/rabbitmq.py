@@ -1,0 +1,90 @@
+import json
+import secrets
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from farmiq.stack.ports import free_port
+from farmiq.stack.rabbitmq import Epmd, RabbitMq
+from support.run_folder import locked
+from support.server_process import SHARED, ServerProcess
+
+NewVirtualHost = Callable[[], str]
+
+
+def start_rabbitmq(folder: Path, home: Path) -> tuple[ServerProcess, ServerProcess]:
+    epmd = Epmd(free_port())
+    server = RabbitMq(folder, free_port(), free_port(), epmd.port, secrets.token_urlsafe(16), secrets.token_hex(16))
+    processes = (
+        ServerProcess(epmd, home, folder.with_suffix(".epmd.log")),
+        ServerProcess(server, home, folder.with_suffix(".log")),
+    )
+    for process in processes:
+        process.start(seconds=120)
+    return processes
+
+
+@pytest.fixture(scope="session")
+def _rabbitmq(run_folder: Path) -> RabbitMq:
+    """One node for the whole run. The first worker that needs it starts it; the run's warden ends it."""
+    folder, note = run_folder / "rabbitmq", run_folder / "rabbitmq.json"
+    with locked(run_folder / "rabbitmq.lock"):
+        if not note.exists():
+            processes = start_rabbitmq(folder, run_folder)
+            SHARED.extend(processes)
+            server = processes[1].server
+            assert isinstance(server, RabbitMq)
+            known = [server.port, server.distribution_port, server.epmd_port, server.password, server.cookie]
+            note.write_text(json.dumps(known))
+    return RabbitMq(folder, *json.loads(note.read_text()))
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_url(_rabbitmq: RabbitMq) -> str:
+    """URL of the default virtual host of a real RabbitMQ that this run shares. Prefer `new_vhost`, which nobody else uses."""
+    return _rabbitmq.url()
+
+
+@pytest.fixture
+def new_vhost(_rabbitmq: RabbitMq) -> Iterator[NewVirtualHost]:
+    """Call it for the URL of a fresh virtual host. Deleted after the test, with everything in it."""
+    made: list[str] = []
+
+    def make() -> str:
+        name, user = f"t{secrets.token_hex(6)}", _rabbitmq.user
+        everything = ", ".join(['<<".*">>'] * 3)
+        control(
+            _rabbitmq,
+            f'ok = rabbit_vhost:add(<<"{name}">>, <<"test">>)',
+            f'ok = rabbit_auth_backend_internal:set_permissions(<<"{user}">>, <<"{name}">>, {everything}, <<"test">>)',
+        )
+        made.append(name)
+        return _rabbitmq.url(name)
+
+    yield make
+    for name in made:
+        control(_rabbitmq, f'ok = rabbit_vhost:delete(<<"{name}">>, <<"test">>)')
+
+
+def control(server: RabbitMq, *expressions: str) -> None:
+    """Evaluates Erlang expressions inside the node. `rabbitmqctl` would take seconds to do the same."""
+    finished = subprocess.run(
+        ["erl_call", "-r", "-timeout", "30", "-n", server.node_name, "-e"],
+        input=", ".join((*expressions, "done.\n")),
+        env=server.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "done" in finished.stdout, f"RabbitMQ refused: {finished.stdout}{finished.stderr}"
+
+
+@pytest.fixture
+def rabbitmq_server(run_folder: Path, tmp_path: Path) -> Iterator[ServerProcess]:
+    """A node of the test's own, for tests that kill or restart it. Takes about ten seconds to start."""
+    epmd, rabbitmq = start_rabbitmq(tmp_path / "rabbitmq", run_folder)
+    yield rabbitmq
+    rabbitmq.stop()
+    epmd.stop()

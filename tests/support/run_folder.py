@@ -1,0 +1,92 @@
+"""One temporary folder for a whole test run, and a warden that ends every server started in it.
+
+The warden outlives pytest: it waits until the pipe from pytest closes, which also happens when pytest is killed with -9.
+Then it ends every process that carries the folder's mark and removes the folder. It holds the folder's lock while it lives,
+so that the next run can tell an abandoned folder (warden killed too) from one in use."""
+
+import fcntl
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from farmiq.stack.private_files import remove
+from farmiq.stack.processes import sweep
+
+
+def _all_runs() -> Path:
+    folder = Path(tempfile.gettempdir()) / f"farmiq-tests-{os.geteuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
+        raise RuntimeError(f"{folder} belongs to somebody else: set TMPDIR to a folder of your own")
+    return folder
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+class RunFolder:
+    def __init__(self) -> None:
+        for abandoned in _all_runs().iterdir():
+            _remove_if_abandoned(abandoned)
+        self.path = Path(tempfile.mkdtemp(dir=_all_runs()))
+        self._warden = subprocess.Popen(
+            [sys.executable, "-m", "support.run_folder", str(self.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            start_new_session=True,
+        )
+        assert self._warden.stdout is not None
+        if self._warden.stdout.readline() != b"watching\n":
+            raise RuntimeError("the warden of the test servers did not start")
+
+    def close(self) -> None:
+        assert self._warden.stdin is not None
+        assert self._warden.stdout is not None
+        self._warden.stdin.close()
+        self._warden.wait(timeout=60)
+        self._warden.stdout.close()
+
+
+def _remove_if_abandoned(folder: Path) -> None:
+    with suppress(FileNotFoundError), (folder / "lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        _end_everything_in(folder)
+
+
+def remember_outside(folder: Path, paths: list[Path]) -> None:
+    """Names what a server leaves outside the run's folder, so that the warden can remove it too."""
+    with (folder / "outside").open("a", encoding="utf-8") as file:
+        file.writelines(f"{path}\n" for path in paths)
+
+
+def _end_everything_in(folder: Path) -> None:
+    sweep(folder, patience_seconds=0.5)
+    outside = folder / "outside"
+    if outside.exists():
+        remove(Path(line) for line in outside.read_text(encoding="utf-8").splitlines())
+    remove([folder])
+
+
+def _watch(folder: Path) -> None:
+    with (folder / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        sys.stdout.write("watching\n")
+        sys.stdout.flush()
+        sys.stdin.buffer.read()
+        _end_everything_in(folder)
+
+
+if __name__ == "__main__":
+    _watch(Path(sys.argv[1]))

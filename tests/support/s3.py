@@ -1,0 +1,51 @@
+import json
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from farmiq.stack.object_store import create_bucket
+from farmiq.stack.ports import free_port
+from farmiq.stack.seaweedfs import PORTS, SeaweedFs
+from support.run_folder import locked
+from support.server_process import SHARED, ServerProcess
+
+
+@dataclass(frozen=True)
+class S3:
+    endpoint: str
+    access_key: str
+    secret_key: str
+    bucket: str
+
+
+def start_seaweedfs(folder: Path, home: Path) -> ServerProcess:
+    ports = {name: free_port() for name in PORTS}
+    keys = [secrets.token_hex(16) for _ in range(3)]
+    process = ServerProcess(SeaweedFs(folder, ports, *keys), home, folder.with_suffix(".log"))
+    process.start()
+    return process
+
+
+@pytest.fixture(scope="session")
+def _seaweedfs(run_folder: Path) -> S3:
+    """One object store for the whole run. The first worker that needs it starts it; the run's warden ends it."""
+    note = run_folder / "seaweedfs.json"
+    with locked(run_folder / "seaweedfs.lock"):
+        if not note.exists():
+            process = start_seaweedfs(run_folder / "seaweedfs", run_folder)
+            SHARED.append(process)
+            server = process.server
+            assert isinstance(server, SeaweedFs)
+            note.write_text(json.dumps([server.endpoint, server.access_key, server.secret_key]))
+    endpoint, access_key, secret_key = json.loads(note.read_text())
+    return S3(endpoint, access_key, secret_key, bucket="")
+
+
+@pytest.fixture
+def s3(_seaweedfs: S3) -> S3:
+    """A real S3 with a fresh bucket of the test's own: `.endpoint`, `.access_key`, `.secret_key`, `.bucket`."""
+    bucket = f"t{secrets.token_hex(6)}"
+    create_bucket(_seaweedfs.endpoint, _seaweedfs.access_key, _seaweedfs.secret_key, bucket)
+    return S3(_seaweedfs.endpoint, _seaweedfs.access_key, _seaweedfs.secret_key, bucket)

@@ -1,0 +1,59 @@
+import pytest
+
+from farmiq.edge.sync_forwarder.settings import SyncForwarderSettings
+from farmiq.kit.settings import BadSettings, load
+
+REQUIRED = {
+    "DATABASE_URL": "postgresql://u:p@db/x",
+    "CLOUD_INGESTION_URL": "http://cloud/api/v1/edge/batch",
+    "CLOUD_INGESTION_TOKEN": "hush",
+    "EDGE_CLUSTER_ID": "edge-1",
+}
+
+
+def test_the_defaults_are_the_documented_ones() -> None:
+    settings = load(SyncForwarderSettings, REQUIRED)
+    assert (settings.outbox_batch_size, settings.outbox_lease_seconds, settings.outbox_max_attempts) == (100, 120, 10)
+    assert (settings.outbox_backoff_cap_seconds, settings.sync_interval_ms) == (300, 60_000)
+    assert (settings.outbox_retention_days, settings.port) == (30, 5108)
+    assert not settings.internal_admin_enabled
+
+
+def test_every_missing_variable_is_named() -> None:
+    with pytest.raises(BadSettings, match=r"DATABASE_URL.*CLOUD_INGESTION_URL.*CLOUD_INGESTION_TOKEN.*EDGE_CLUSTER_ID"):
+        load(SyncForwarderSettings, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("CLOUD_INGESTION_URL", "cloud:5201"),
+        ("OUTBOX_BATCH_SIZE", "0"),
+        ("OUTBOX_BATCH_SIZE", "5001"),
+        ("OUTBOX_LEASE_SECONDS", "soon"),
+        ("INTERNAL_ADMIN_ENABLED", "perhaps"),
+    ],
+)
+def test_a_wrong_value_stops_the_start_and_is_named(name: str, value: str) -> None:
+    with pytest.raises(BadSettings, match=name):
+        load(SyncForwarderSettings, REQUIRED | {name: value})
+
+
+def test_admin_routes_need_a_token() -> None:
+    with pytest.raises(BadSettings, match="ADMIN_TOKEN"):
+        load(SyncForwarderSettings, REQUIRED | {"INTERNAL_ADMIN_ENABLED": "true"})
+    assert load(
+        SyncForwarderSettings, REQUIRED | {"INTERNAL_ADMIN_ENABLED": "true", "ADMIN_TOKEN": "t"}
+    ).internal_admin_enabled
+
+
+def test_a_request_ends_well_before_its_lease() -> None:
+    for lease_seconds in ("1", "10", "120", "3600"):
+        settings = load(SyncForwarderSettings, REQUIRED | {"OUTBOX_LEASE_SECONDS": lease_seconds})
+        assert settings.request_seconds_max <= 0.4 * int(lease_seconds)
+
+
+def test_no_secret_is_shown() -> None:
+    shown = repr(load(SyncForwarderSettings, REQUIRED | {"ADMIN_TOKEN": "also-hush"}))
+    assert "hush" not in shown
+    assert "u:p" not in shown

@@ -1,0 +1,63 @@
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from farmiq.stack.ports import choose_ports, free_port, is_free
+
+
+@contextmanager
+def listening(port: int, address: str = "127.0.0.1") -> Iterator[None]:
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address, port))
+        listener.listen()
+        yield
+
+
+def test_the_documented_port_is_taken_when_it_is_free(tmp_path: Path) -> None:
+    documented = free_port()
+    assert choose_ports(tmp_path / "ports.json", {"postgres": documented}) == {"postgres": documented}
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0"])
+def test_a_port_of_somebody_else_is_left_alone(tmp_path: Path, address: str) -> None:
+    documented = free_port()
+    with listening(documented, address):
+        chosen = choose_ports(tmp_path / "ports.json", {"postgres": documented})["postgres"]
+        assert chosen != documented
+        assert is_free(chosen)
+
+
+def test_chosen_ports_are_remembered(tmp_path: Path) -> None:
+    wanted: dict[str, int | None] = {"epmd": None, "rabbitmq": None}
+    first = choose_ports(tmp_path / "ports.json", wanted)
+    assert choose_ports(tmp_path / "ports.json", wanted) == first
+
+
+def test_a_remembered_port_that_was_taken_meanwhile_is_replaced_and_the_new_one_remembered(tmp_path: Path) -> None:
+    memory = tmp_path / "ports.json"
+    first = choose_ports(memory, {"epmd": None, "rabbitmq": None})
+    with listening(first["epmd"]):
+        second = choose_ports(memory, {"epmd": None, "rabbitmq": None})
+    assert second["epmd"] != first["epmd"]
+    assert second["rabbitmq"] == first["rabbitmq"]
+    assert choose_ports(memory, {"epmd": None, "rabbitmq": None}) == second
+
+
+def test_a_newcomer_does_not_take_the_port_that_another_one_remembers(tmp_path: Path) -> None:
+    memory = tmp_path / "ports.json"
+    shared = free_port()
+    choose_ports(memory, {"old": shared})
+    chosen = choose_ports(memory, {"new": shared, "old": None})
+    assert chosen["old"] == shared
+    assert chosen["new"] != shared
+
+
+def test_a_server_that_is_external_for_a_while_gets_its_port_back(tmp_path: Path) -> None:
+    memory = tmp_path / "ports.json"
+    first = choose_ports(memory, {"postgres": None, "mosquitto": None})
+    choose_ports(memory, {"mosquitto": None})
+    assert choose_ports(memory, {"postgres": None, "mosquitto": None}) == first
