@@ -1,4 +1,6 @@
+import os
 import secrets
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +10,7 @@ from farmiq.stack.mosquitto import Mosquitto
 from farmiq.stack.mosquitto_users import MqttUser, set_users
 from farmiq.stack.ports import free_port
 from support.server_process import ServerProcess
-from support.waiting import run_apart
+from support.waiting import run_apart, wait_for
 
 
 class Broker:
@@ -42,6 +44,15 @@ class Broker:
 
     def kill(self) -> None:
         self._process.kill()
+
+    def save_sessions(self) -> None:
+        """Returns when the broker has written its sessions to disk, as it does by itself now and then."""
+        database = self.server.folder / "data" / "mosquitto.db"
+        before = database.stat().st_mtime_ns if database.exists() else 0
+        os.kill(self._process.pid, signal.SIGUSR1)
+        wait_for(
+            lambda: database.exists() and database.stat().st_mtime_ns != before, what="the broker's sessions on disk"
+        )
 
     def restart(self) -> None:
         self._process.restart()

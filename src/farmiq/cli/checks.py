@@ -116,15 +116,17 @@ def check_disk(home: Path, free_bytes: Callable[[Path], int] | None = None) -> C
 
 def check_home(home: Path) -> Check:
     place = first_existing(home)
-    if os.access(place, os.W_OK | os.X_OK):
+    if not place.is_dir():
+        return Check("home", Verdict.FAILED, f"{place} is not a folder", "set FARMIQ_HOME to a folder")
+    if os.access(place, os.R_OK | os.W_OK | os.X_OK):
         return good("home", str(home) if place == home else f"{home} (made at the first start)")
     return Check(
-        "home", Verdict.FAILED, f"{place} can't be written", f"sudo chown {os.geteuid()} {place}, or set FARMIQ_HOME"
+        "home", Verdict.FAILED, f"{place} can't be used by this user", "set FARMIQ_HOME to a folder of your own"
     )
 
 
 def first_existing(path: Path) -> Path:
-    return next(folder for folder in (path, *path.parents) if folder.exists())
+    return next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
 
 
 def worst(checks: Iterable[Check]) -> Verdict:

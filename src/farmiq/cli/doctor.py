@@ -21,9 +21,11 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the check
 
     Exit code 1 when something has failed; warnings alone give 0.
     """
-    from farmiq.cli.running import this_home
+    import os
 
-    home = this_home()
+    from farmiq.stack.home import find_home
+
+    home = find_home(os.environ)
     if not as_json:
         say(f"farmiq {__version__} · {home.path}\n")
     from dataclasses import asdict
@@ -50,7 +52,10 @@ def examine(home: "Home") -> "Iterator[Check]":
     yield checks.check_packages(lock_file(), checks.installed_version)
     yield from checks.check_programs(os.environ)
     yield checks.check_disk(home.path)
-    yield checks.check_home(home.path)
+    usable = checks.check_home(home.path)
+    yield usable
+    if usable.verdict is checks.Verdict.FAILED:
+        return  # nothing can be known about a farm in there
     state = read_state(home)
     yield farm_checks.check_ports(state, farm_checks.remembered_ports(home.ports_file), is_free)
     yield farm_checks.check_supervisor(state)

@@ -6,13 +6,16 @@ from farmiq.cli.hops import Hop
 
 # What each line shows, in this order. Everything else that a hop counts is in `farmiq status --json`.
 SHOWN = {
-    "node-forwarder": ("captured", "published", "acked", "lost"),
+    "node-forwarder": ("last_captured_seq", "last_published_seq", "last_acked_seq", "dropped_count"),
     "edge-ingress-gateway": ("messages_received", "samples_stored", "duplicates", "rejected"),
     "edge-telemetry-timeseries": ("samples_stored", "samples_lost", "streams"),
     "edge-sync-forwarder": ("pending_count", "claimed_count", "dlq_count", "oldest_pending_age_seconds"),
     "cloud-ingestion": ("accepted", "duplicates", "rejected"),
     "cloud-telemetry-service": ("samples_stored", "samples_lost", "streams"),
 }
+
+# The node counts by sequence: the highest number is how many there were, as they start at one and have no gaps.
+WORDS = {"last_captured_seq": "captured", "last_published_seq": "published", "last_acked_seq": "acked by the edge"}
 
 
 def draw(hops: Sequence[Hop]) -> list[str]:
@@ -25,6 +28,8 @@ def phrase(name: str, value: float) -> str:
     words = name.rpartition(".")[2]
     if words.endswith("_seconds"):
         return f"{words.removesuffix('_seconds').replace('_', ' ')} {value:.1f} s"
+    if words in WORDS:
+        return f"{value:,} {WORDS[words]}"
     shown = f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
     return f"{shown} {words.removesuffix('_count').replace('_', ' ')}"
 

@@ -135,9 +135,13 @@ class LastingChannel:
                 channel = await self._open(connection)
             self._become_ready(channel)
             return await self._end_of(channel)
+        except Fatal:
+            raise
         except (Exception, asyncio.CancelledError) as error:
-            if not is_away(error):
+            if isinstance(error, asyncio.CancelledError) and not is_away(error):
                 raise
+            if not is_away(error):  # a task that just ended would look like a bus with nothing to say
+                self._log.exception("bus_connection_broken")
             return say(error)
         finally:
             self._channel = None

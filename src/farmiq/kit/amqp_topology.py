@@ -3,14 +3,19 @@
 Every queue is a durable quorum queue. What a queue refuses or gives up on goes to its dead-letter queue *at least once*:
 the message leaves the queue only when the dead-letter queue has confirmed it. RabbitMQ grants that only together with
 `reject-publish`, so a full queue refuses new messages (the publisher is told) instead of dropping old ones.
+
+A new queue is bound only after it has rested. RabbitMQ writes the name of a quorum queue's log to disk half a second after
+it was made; killed before that, it comes back with an empty log, although it had confirmed what was in it. As nothing is
+routed to a queue without bindings, nothing can be confirmed before it would survive.
 """
 
+import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
 import msgspec
-from aiormq.abc import AbstractChannel
-from aiormq.exceptions import ChannelPreconditionFailed
+from aiormq.abc import AbstractChannel, AbstractConnection
+from aiormq.exceptions import ChannelNotFoundEntity, ChannelPreconditionFailed
 
 from farmiq.kit.errors import Fatal
 
@@ -56,6 +61,7 @@ class Topology(msgspec.Struct, frozen=True):
     exchanges: tuple[Exchange, ...] = ()
     queues: tuple[Queue, ...] = ()
     bindings: tuple[Binding, ...] = ()
+    rest_seconds: float = 1.0
 
 
 class IncompatibleTopology(Fatal):
@@ -70,14 +76,28 @@ async def declare(channel: AbstractChannel, topology: Topology) -> None:
     RabbitMQ closes the channel when it finds one, so the channel is of no further use after `IncompatibleTopology`.
     """
     for exchange in topology.exchanges:
-        making = channel.exchange_declare(exchange.name, exchange_type=exchange.kind, durable=True)
-        await _compatibly("exchange", exchange.name, making)
+        declaring = channel.exchange_declare(exchange.name, exchange_type=exchange.kind, durable=True)
+        await _compatibly("exchange", exchange.name, declaring)
+    is_new = False
     for queue in topology.queues:
-        await _compatibly(
-            "queue", queue.name, channel.queue_declare(queue.name, durable=True, arguments=queue.arguments())
-        )
+        is_new = await _is_missing(channel.connection, queue.name) or is_new
+        making = channel.queue_declare(queue.name, durable=True, arguments=queue.arguments())
+        await _compatibly("queue", queue.name, making)
+    if is_new:
+        await asyncio.sleep(topology.rest_seconds)
     for binding in topology.bindings:
         await channel.queue_bind(binding.queue, binding.exchange, binding.routing_key)
+
+
+async def _is_missing(connection: AbstractConnection, queue: str) -> bool:
+    """RabbitMQ answers no by closing the channel, so each question has one of its own."""
+    asking = await connection.channel()
+    try:
+        await asking.queue_declare(queue, passive=True)
+    except ChannelNotFoundEntity:
+        return True
+    await asking.close()
+    return False
 
 
 async def _compatibly(kind: str, name: str, making: Awaitable[object]) -> None:
@@ -86,5 +106,5 @@ async def _compatibly(kind: str, name: str, making: Awaitable[object]) -> None:
     except ChannelPreconditionFailed as error:
         raise IncompatibleTopology(
             f"The {kind} {name} exists with other settings: {error}. FarmIQ never deletes one. Let its consumers empty it, "
-            f"delete the {kind} (rabbitmqctl eval or the management page), and start this service again"
+            f"delete the {kind} (on the management page, or rabbitmqctl delete_queue), and start this service again"
         ) from error

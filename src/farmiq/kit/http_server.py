@@ -21,11 +21,11 @@ from litestar.datastructures import MutableScopeHeaders
 from litestar.enums import ScopeType
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.handlers import BaseRouteHandler
-from litestar.middleware import AbstractMiddleware
+from litestar.middleware import ASGIMiddleware
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin, SwaggerRenderPlugin
 from litestar.static_files import create_static_files_router
-from litestar.types import Message, Receive, Scope, Send
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bound_contextvars
 
 from farmiq import __version__
@@ -107,7 +107,7 @@ def build_app(life: Lifetime, handlers: Sequence[Any], *, body_bytes_max: int = 
     """The ASGI application of one service: its own routes beside those that all services have."""
     return Litestar(
         route_handlers=[*_standard_routes(life), *handlers, _assets()],
-        middleware=[TraceMiddleware],
+        middleware=[TraceMiddleware()],
         exception_handlers={Exception: answer_error},
         request_max_body_size=body_bytes_max,
         openapi_config=OpenAPIConfig(
@@ -133,13 +133,12 @@ def require_bearer(token: str) -> Any:
     return guard
 
 
-class TraceMiddleware(AbstractMiddleware):
+class TraceMiddleware(ASGIMiddleware):
     """Gives each request its ids, binds them to every log line below, and returns them."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != ScopeType.HTTP:
-            await self.app(scope, receive, send)
-            return
+    scopes = (ScopeType.HTTP,)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         ids = {name: _accepted(headers.get(name)) for name in ("x-trace-id", "x-request-id")}
         scope["state"]["trace_id"] = ids["x-trace-id"]
@@ -150,13 +149,15 @@ class TraceMiddleware(AbstractMiddleware):
             await send(message)
 
         with bound_contextvars(trace_id=ids["x-trace-id"], request_id=ids["x-request-id"]):
-            await self.app(scope, receive, send_with_ids)
+            await next_app(scope, receive, send_with_ids)
 
 
 def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[ErrorBody]:
     status, code, message, headers = _describe(error)
     trace_id = str(request.scope["state"].get("trace_id", ""))
-    if status >= 500:
+    if status == 503:
+        log.warning("request_deferred", path=request.url.path, code=code, reason=message)
+    elif status >= 500:
         log.error("request_failed", path=request.url.path, status=status, code=code, exc_info=error)
     return Response(
         ErrorBody(ErrorDetail(code, message, trace_id)), status_code=status, headers=headers, media_type=MediaType.JSON

@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from farmiq.kit import logging as log_lines
 from farmiq.kit.clock import Clock
+from farmiq.kit.errors import Fatal
 from farmiq.kit.metrics import new_registry
 from farmiq.kit.settings import BadSettings
 
@@ -53,8 +54,13 @@ class Lifetime:
         stopping = asyncio.create_task(self.stopping.wait())
         await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
-        if not task.done():
-            task.cancel()
+        if task.done():
+            if task.cancelled():
+                # Somebody below has cancelled what was ours. A loop that is gone without a word would be worse than no service.
+                raise Fatal("A loop of this service was cancelled from inside and has ended")
+            task.result()
+            return
+        task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
 
@@ -126,6 +132,9 @@ async def _exit_code(task: "asyncio.Task[None]") -> int:
     except BadSettings as error:
         log.error("settings_refused", service=task.get_name(), reason=str(error))  # noqa: TRY400 - the message is the whole story
         return EXIT_BAD_SETTINGS
+    except Fatal as error:
+        log.error("service_failed", service=task.get_name(), code=error.code, reason=str(error))  # noqa: TRY400 - as above
+        return EXIT_FAILED
     except Exception:
         log.exception("service_failed", service=task.get_name())
         return EXIT_FAILED

@@ -53,8 +53,10 @@ def configure(level: str = "INFO") -> None:
         )
     )
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    for chatty in ("uvicorn.access", "botocore", "aiormq", "aio_pika", "asyncio"):
+    for chatty in ("uvicorn.access", "botocore", "aio_pika", "asyncio"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    # It calls every attempt to reach a broker that is away an error. `amqp` says once that it is away, and why.
+    logging.getLogger("aiormq").setLevel(logging.CRITICAL)
 
 
 def bind_service(service: str) -> None:

@@ -266,8 +266,6 @@ class MqttClient:
         return Link(
             number,
             self._plan,
-            # The filters may have changed since the session was made by an earlier process.
-            is_subscribing=self.connections == 0,
             report=self._report,
             waker=self._waker,
             stopping=self._stopping,

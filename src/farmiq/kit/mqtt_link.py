@@ -127,7 +127,6 @@ class Link:
         number: int,
         plan: Plan,
         *,
-        is_subscribing: bool,
         report: Callable[[Event], None],
         waker: Waker,
         stopping: threading.Event,
@@ -138,7 +137,6 @@ class Link:
         self.is_refused = False
         self.was_ready = False
         self._plan = plan
-        self._is_subscribing = is_subscribing
         self._report = report
         self._waker = waker
         self._stopping = stopping
@@ -246,7 +244,9 @@ class Link:
             self._refuse(self._why_refused(str(code)))
             return
         self._report(Opened(self, flags.session_present))
-        if self._plan.subscriptions and (self._is_subscribing or not flags.session_present):
+        # On every connection, also when the broker says that it still has the session: Mosquitto 2.0.11 restores a session from
+        # its file without its shared subscriptions, and would deliver nothing, for ever, to a client that looks connected.
+        if self._plan.subscriptions:
             client.subscribe([(topic_filter, 1) for topic_filter in self._plan.subscriptions])
         else:
             self._become_ready()

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import asyncpg
 import msgspec
 
-from farmiq.kit.errors import FarmiqError, Transient
+from farmiq.kit.errors import Fatal, Transient
 from farmiq.kit.logging import get_logger, mask
 from farmiq.kit.retry import Backoff
 
@@ -45,10 +45,10 @@ class DatabaseAway(Transient):
     code = "database_away"
 
 
-class SchemaBehind(FarmiqError):
-    """The database has not been migrated. Run `farmiq migrate edge` or `farmiq migrate cloud`."""
+class SchemaMissing(Fatal):
+    """The database has not been migrated. Run `farmiq migrate edge` or `farmiq migrate cloud` on it."""
 
-    code = "schema_behind"
+    code = "schema_missing"
 
 
 async def open_pool(url: str, *, service: str, size_max: int = 8, patience_seconds: float = 60.0) -> Pool:
@@ -56,20 +56,37 @@ async def open_pool(url: str, *, service: str, size_max: int = 8, patience_secon
     backoff = Backoff(base_seconds=0.1, cap_seconds=2.0)
     waited = 0.0
     while True:
+        pool = await _create(url, service, size_max)
         try:
-            return await asyncpg.create_pool(
-                url,
-                min_size=1,
-                max_size=size_max,
-                init=prepare,
-                timeout=10.0,
-                command_timeout=60.0,
-                server_settings={"application_name": service, "timezone": "UTC", "jit": "off"},
-            )
+            await ping(pool)
         except AWAY as error:
+            pool.terminate()
             if waited >= patience_seconds:
                 raise DatabaseAway(f"PostgreSQL does not answer at {mask(url)}: {error}") from error
             waited += await _wait(backoff, url, error)
+        else:
+            return pool
+
+
+async def require_schema(pool: Pool) -> None:
+    """For a service's start: a database without tables is told apart from a service with a bug."""
+    if await pool.fetchval("SELECT to_regclass('alembic_version') IS NULL"):
+        raise SchemaMissing(
+            "The database has no tables yet. Run: farmiq migrate edge (or cloud), with its DATABASE_URL"
+        )
+
+
+async def _create(url: str, service: str, size_max: int) -> Pool:
+    return await asyncpg.create_pool(
+        url,
+        # Connections are made when they are needed: asyncpg would otherwise log a traceback a second while the database is away.
+        min_size=0,
+        max_size=size_max,
+        init=prepare,
+        timeout=10.0,
+        command_timeout=60.0,
+        server_settings={"application_name": service, "timezone": "UTC", "jit": "off"},
+    )
 
 
 async def prepare(connection: Connection) -> None:

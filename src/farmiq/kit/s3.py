@@ -37,7 +37,7 @@ class StoreAway(Transient):
 
 
 class StoreRefused(FarmiqError):
-    """The object store refused the request. Check S3_ENDPOINT, S3_ACCESS_KEY, S3_SECRET_KEY and this machine's clock."""
+    """The object store refused the request. Check S3_ACCESS_KEY and S3_SECRET_KEY, and this machine's clock."""
 
     code = "object_store_refused"
 
@@ -173,11 +173,15 @@ class ObjectStore:
         """An object that is not there counts as deleted."""
         await self._call(partial(self._client.delete_object, Bucket=bucket, Key=key))
 
-    async def list_objects(self, bucket: str, prefix: str = "") -> AsyncIterator[StoredObject]:
+    async def list_objects(
+        self, bucket: str, prefix: str = "", *, page_size: int = 1000
+    ) -> AsyncIterator[StoredObject]:
         """In key order, a page at a time."""
         position: dict[str, Any] = {}
         while True:
-            page = await self._call(partial(self._client.list_objects_v2, Bucket=bucket, Prefix=prefix, **position))
+            page = await self._call(
+                partial(self._client.list_objects_v2, Bucket=bucket, Prefix=prefix, MaxKeys=page_size, **position)
+            )
             for item in page.get("Contents", []):
                 yield StoredObject(item["Key"], item["Size"], item["LastModified"])
             if not page["IsTruncated"]:
@@ -225,7 +229,10 @@ class ObjectStore:
             return ObjectExists(str(error))
         if status in (408, 409, 429) or status >= 500:
             return StoreAway(f"The object store at {self._endpoint} asks for patience: {error}")
-        return StoreRefused(f"The object store at {self._endpoint} refused: {error}")
+        return StoreRefused(
+            f"The object store at {self._endpoint} refused: {error}. "
+            "Check S3_ACCESS_KEY and S3_SECRET_KEY, and this machine's clock"
+        )
 
 
 def _check_signature(url: str) -> None:

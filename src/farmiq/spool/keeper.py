@@ -28,18 +28,16 @@ class Keeper:
 
     def acknowledge(self, acked_seq: int, received: Iterable[Range], ceiling_seq: int) -> None:
         """Never goes back: an acknowledgement that was late on its way says nothing new."""
-        _refuse_above(ceiling_seq, acked_seq)
-        self._received = list(received)
+        self._received = _believable(ceiling_seq, acked_seq, received)
         if acked_seq > self.ack.current.seq:
             self.ack.current = Acked(acked_seq, self.ack.current.epoch)
         self._declare_not_kept()
 
     def go_back(self, acked_seq: int, epoch: str, received: Iterable[Range], ceiling_seq: int) -> None:
         """Another edge database answers and holds only this much: what it was never told is told again."""
-        _refuse_above(ceiling_seq, acked_seq)
         if len(epoch.encode()) > EPOCH_BYTES_MAX:
             raise AckRefused(f"the epoch is longer than {EPOCH_BYTES_MAX} bytes")
-        self._received = list(received)
+        self._received = _believable(ceiling_seq, acked_seq, received)
         self._journal.declare_again(acked_seq)
         self.ack.current = Acked(acked_seq, epoch)
         self._declare_not_kept()
@@ -106,9 +104,13 @@ class Keeper:
             self._journal.declare(piece, Cause.NOT_KEPT)
 
 
-def _refuse_above(ceiling_seq: int, acked_seq: int) -> None:
-    if acked_seq > ceiling_seq:
-        raise AckRefused(f"acknowledged up to {acked_seq}, written only up to {ceiling_seq}")
+def _believable(ceiling_seq: int, acked_seq: int, received: Iterable[Range]) -> list[Range]:
+    """What is received is dropped without a loss record when the cap is reached, so it is held to the same ceiling."""
+    ranges = list(received)
+    highest_seq = max([acked_seq, *(last for _, last in ranges)])
+    if highest_seq > ceiling_seq:
+        raise AckRefused(f"acknowledged up to {highest_seq}, written only up to {ceiling_seq}")
+    return ranges
 
 
 def _wall_us_of(file: SegmentFile | None, span: Range) -> Range | None:

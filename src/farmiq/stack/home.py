@@ -11,10 +11,15 @@ from farmiq.stack.socket_folder import socket_folder
 
 # What `purge` may remove. FARMIQ_HOME may be a folder with other things in it, which are none of our business.
 _ENTRIES = ("devices", "logs", "mosquitto", "postgres", "rabbitmq", "run", "seaweedfs", "ports.json", "secrets.json")
+_CHOOSE = "set FARMIQ_HOME to a folder of your own"
 
 
 class HomeNotOurs(StackError):
     """All state lies in one folder, and this user may not write there. Perhaps another user, or root, started it first."""
+
+
+class HomeNotUsable(StackError):
+    """The path goes into the configuration of four servers, and RabbitMQ hangs for ever at a quote in it."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,10 @@ class Home:
         return socket_folder(self.path / "run" / "sockets", name) / name
 
     def create(self) -> None:
+        if not str(self.path).isprintable() or set(str(self.path)) & set("'\"\\"):
+            raise HomeNotUsable(
+                f"{str(self.path)!r} has a quote, a backslash or a control character in it", fix=_CHOOSE
+            )
         try:
             private_folder(self.path)
             for part in ("run", "logs"):
@@ -77,7 +86,7 @@ class Home:
             self.path.rmdir()
 
     def _not_ours(self) -> HomeNotOurs:
-        fix = "run the same command as the user who started it first, or set FARMIQ_HOME to a folder of your own"
+        fix = f"run the same command as the user who started it first, or {_CHOOSE}"
         return HomeNotOurs(f"{self.path} can't be written by this user", fix=fix)
 
 

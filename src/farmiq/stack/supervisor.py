@@ -7,6 +7,7 @@ import signal
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from farmiq.kit.clock import Clock
+from farmiq.kit.errors import Fatal
 from farmiq.kit.logging import get_logger, mask
 from farmiq.kit.retry import Backoff
 from farmiq.stack.errors import StackError
@@ -160,6 +161,8 @@ async def _with_retries(step: Callable[[], Awaitable[None]]) -> None:
     while True:
         try:
             return await step()
+        except Fatal:
+            raise
         except Exception as error:
             if backoff.failures + 1 >= PROVISION_TRIES_MAX:
                 raise

@@ -52,15 +52,16 @@ def command_as(
 
 
 _FIX = "run farmiq as a normal user, or set DATABASE_URL to a PostgreSQL of your own"
-_BITS = {"dac_override": 1, "dac_read_search": 2}
+_BITS = {"dac_override": 1, "dac_read_search": 2, "setpcap": 8}
 
 
 def _grant(capability: str | None, bounding_set: int) -> list[str]:
     if capability is None:
         return []
     for candidate in dict.fromkeys((capability, "dac_override")):
-        if bounding_set >> _BITS[candidate] & 1:
-            return [f"--inh-caps=+{candidate}", f"--ambient-caps=+{candidate}"]
+        if all(bounding_set >> _BITS[name] & 1 for name in (candidate, "setpcap")):
+            # initdb looks for its programs with access(2), which leaves capabilities out of account unless told otherwise.
+            return [f"--inh-caps=+{candidate}", f"--ambient-caps=+{candidate}", "--securebits=+no_setuid_fixup"]
     raise NoWayToDropRoot(f"the capability {capability} is not in this process's bounding set", fix=_FIX)
 
 

@@ -11,9 +11,8 @@ from farmiq.contracts import bus, event_types
 from farmiq.contracts.telemetry import pack_of
 from farmiq.kit.amqp import Publisher
 from farmiq.kit.postgres import Pool
-from farmiq.stack.ports import free_port
-from support.dying import service_process
 from support.rabbitmq import NewVirtualHost
+from support.service_process import service_process
 from support.telemetry import batch_of, bus_body
 from support.waiting import eventually
 
@@ -51,7 +50,6 @@ async def test_consumer_killed_around_its_acknowledgement_stores_every_sample_on
         "DATABASE_URL": cloud_url,
         "AMQP_URL": amqp_url,
         "ADMIN_TOKEN": "for-this-test",
-        "PORT": str(free_port()),
     }
     stream = uuid4()
     publisher = Publisher(amqp_url, name="test", topology=topology())

@@ -12,11 +12,10 @@ from farmiq.edge.ingress_gateway import devices
 from farmiq.kit.migrations import migrate
 from farmiq.kit.mqtt import BrokerAway, MqttClient
 from farmiq.kit.postgres import Pool, open_pool
-from farmiq.stack.ports import free_port
 from farmiq.stack.postgres import Postgres
-from support.dying import service_process
 from support.mosquitto import Broker
 from support.server_process import ServerProcess
+from support.service_process import service_process
 from support.telemetry import batch_message, raw_message
 from support.waiting import eventually
 
@@ -90,7 +89,6 @@ def environment(database_url: str, broker: Broker) -> dict[str, str]:
         "DATABASE_URL": database_url,
         "MQTT_URL": broker.url("edge-ingress-gateway"),
         "ADMIN_TOKEN": "for-this-test",
-        "PORT": str(free_port()),
     }
 
 
@@ -142,6 +140,23 @@ async def test_broker_killed_under_load_loses_nothing_that_the_device_still_hold
             await asyncio.to_thread(mosquitto.start)
             await device.send_until_acked(40)
             await assert_exactly_once(edge_pool, device.stream, 40)
+
+
+async def test_broker_restored_from_its_own_file_still_delivers_to_the_gateway(
+    edge_url: str, edge_pool: Pool, mosquitto: Broker, run_folder: Path, tmp_path: Path
+) -> None:
+    """Mosquitto 2.0.11 comes back with the gateway's session and without its shared subscriptions."""
+    await register(edge_pool)
+    with service_process(
+        "edge-ingress-gateway", environment(edge_url, mosquitto), run_folder, tmp_path / "gateway.log"
+    ):
+        async with Device(mosquitto) as device:
+            await device.send_until_acked(10)
+            await asyncio.to_thread(mosquitto.save_sessions)
+            await asyncio.to_thread(mosquitto.kill)
+            await asyncio.to_thread(mosquitto.start)
+            await device.send_until_acked(20)
+            await assert_exactly_once(edge_pool, device.stream, 20)
 
 
 async def test_database_restarted_under_load_is_waited_for_and_nothing_is_acknowledged_meanwhile(

@@ -22,6 +22,7 @@ TOPOLOGY = Topology(
     exchanges=(Exchange(EXCHANGE),),
     queues=(Queue(DLQ), Queue(QUEUE, dead_letter_queue=DLQ, delivery_limit=3)),
     bindings=(Binding(EXCHANGE, QUEUE, "telemetry.#"),),
+    rest_seconds=0.0,
 )
 
 New = Callable[..., Awaitable[Any]]
@@ -136,6 +137,7 @@ async def test_a_full_queue_refuses_instead_of_dropping(start: New) -> None:
         exchanges=(Exchange(EXCHANGE),),
         queues=(Queue("small.queue", bytes_max=4000),),
         bindings=(Binding(EXCHANGE, "small.queue", "small.#"),),
+        rest_seconds=0.0,
     )
     publisher = await start(Publisher, topology=small)
     confirmed = 0

@@ -35,10 +35,12 @@ def server(node: ServerProcess) -> RabbitMq:
 async def test_every_publish_during_a_kill_ends_and_what_was_confirmed_arrives(
     node: ServerProcess, server: RabbitMq
 ) -> None:
-    publisher = Publisher(server.url(), name="test", topology=TOPOLOGY, inflight_max=50)
+    """The queue is as young as a queue with bindings can be: it has rested, and no more than that."""
+    publisher = Publisher(server.url(), name="test", inflight_max=50)
     consumer = Consumer(server.url(), QUEUE, name="test", prefetch=100, topology=TOPOLOGY)
-    await publisher.start()
     await consumer.start()
+    await asyncio.wait_for(consumer.wait_connected(), 20)
+    await publisher.start()
     confirmed: set[bytes] = set()
     away = 0
     is_over = asyncio.Event()

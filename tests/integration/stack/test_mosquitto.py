@@ -23,7 +23,7 @@ class Client:
         self.heard: queue.Queue[tuple[str, bytes]] = queue.Queue()
         self.disconnects = 0
         self.paho = paho.Client(CallbackAPIVersion.VERSION2, client_id=client_id, clean_session=clean)
-        self.paho.on_message = lambda _client, _data, message: self.heard.put((message.topic, message.payload))
+        self.paho.on_message = lambda _client, _data, message: self.heard.put((message.topic, bytes(message.payload)))
         self.paho.on_disconnect = self._count_disconnect
         if will:
             self.paho.will_set(will, b"will", qos=1)
@@ -101,7 +101,7 @@ async def test_anonymous_clients_are_refused(mosquitto: Broker) -> None:
 OWN = ["iot/telemetry/t/f/b/node-a/temperature", "iot/event/t/f/b/node-a/door.opened", "iot/status/t/f/b/node-a",
        "iot/weighvision/t/f/b/node-a/session/s1/weighvision.session.created"]  # fmt: skip
 NOT_OWN = [
-    "iot/telemetry/t/f/b/node-b/temperature", "iot/telemetry/t/f/other/node-a/temperature", "iot/telemetry/t2/f/b/node-a/temperature",
+    "iot/telemetry/t/f/b/node-b/temperature", "iot/telemetry/t/f/other/node-a/x", "iot/telemetry/t2/f/b/node-a/x",
     "iot/event/t/f/b/node-b/door.opened", "iot/status/t/f/b/node-b", "iot/status/t/f/b/node-a/more",
     "iot/weighvision/t/f/b/node-b/session/s1/x", "iot/node-a/ack", "iot/node-b/ack", "elsewhere",
 ]  # fmt: skip

@@ -1,4 +1,5 @@
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -6,6 +7,7 @@ import asyncpg
 import psutil
 import pytest
 
+from farmiq.stack import binaries
 from farmiq.stack.postgres import Postgres, create_role_and_database
 from support.postgres import start_postgres
 from support.server_process import ServerProcess
@@ -88,6 +90,26 @@ def test_the_password_file_of_the_first_start_is_gone(server: Postgres) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has to become somebody else")
 def test_root_runs_it_as_somebody_else(process: ServerProcess) -> None:
     assert psutil.Process(process.pid).uids().effective != 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a normal user runs his own programs as himself")
+async def test_root_runs_it_from_a_checkout_that_only_root_may_enter(
+    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Installed under umask 077: neither the folders nor the files are open to anybody else.
+    copy = tmp_path / "checkout"
+    package = Path(binaries.postgres("postgres")).parents[2]
+    for part in (package, package.with_name(package.name + ".libs")):
+        shutil.copytree(part, copy / part.name)
+    for path in (copy, *copy.rglob("*")):
+        path.chmod(path.stat().st_mode & 0o700)
+    monkeypatch.setattr(binaries, "postgres", lambda program: str(copy / package.name / "pginstall" / "bin" / program))
+    server, process = start_postgres(tmp_path / "postgres", run_folder)
+    connection = await asyncpg.connect(server.url())
+    assert await connection.fetchval("SELECT 1") == 1
+    await connection.close()
+    assert psutil.Process(process.pid).exe().startswith(str(copy))
+    process.stop()
 
 
 async def test_an_initialisation_that_was_cut_short_is_repeated(run_folder: Path, tmp_path: Path) -> None:

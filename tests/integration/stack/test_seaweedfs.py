@@ -55,7 +55,10 @@ def test_what_was_acknowledged_survives_kill_9(process: ServerProcess, store: Se
 
 def test_a_wrong_key_opens_nothing(store: SeaweedFs) -> None:
     for access_key, secret_key in ((store.access_key, "wrong"), ("wrong", store.secret_key)):
-        with closing(client(store, access_key, secret_key)) as s3, pytest.raises(ClientError, match="SignatureDoesNotMatch|InvalidAccessKeyId"):
+        with (
+            closing(client(store, access_key, secret_key)) as s3,
+            pytest.raises(ClientError, match=r"SignatureDoesNotMatch|InvalidAccessKeyId"),
+        ):
             s3.list_objects_v2(Bucket="pictures")
     with pytest.raises(BucketNotMade):
         create_bucket(store.endpoint, store.access_key, "wrong", "others", patience_seconds=0)

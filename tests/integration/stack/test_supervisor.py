@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import aio_pika
@@ -21,12 +22,15 @@ from farmiq.stack.processes import leftovers
 from farmiq.stack.state import ChildState, StackState
 from support.waiting import wait_for
 
+if TYPE_CHECKING:
+    from mypy_boto3_s3.client import S3Client
+
 SERVERS = {"postgres", "mosquitto", "epmd", "rabbitmq", "seaweedfs"}
 
 
 @pytest.fixture(scope="module")
 def home(run_folder: Path) -> Iterator[Home]:
-    home = Home(run_folder / "a farm's home")  # a blank and a quote, as people have them in paths
+    home = Home(run_folder / "Höfe $farm")  # blanks and letters as people have them in paths
     yield home
     stop(home, purge=True)
     assert not home.path.exists()
@@ -61,7 +65,7 @@ async def use_everything(home: Home) -> None:
         s3.put_object(Bucket=given["MEDIA_BUCKET"], Key="kept.jpg", Body=b"kept")
 
 
-def s3_client(given: dict[str, str]):  # type: ignore[no-untyped-def]  # noqa: ANN201 - boto3 types its clients only for editors
+def s3_client(given: dict[str, str]) -> "S3Client":
     return boto3.client(
         "s3",
         endpoint_url=given["S3_ENDPOINT"],
@@ -149,16 +153,6 @@ async def test_data_survives_down_and_up_also_when_strangers_took_the_ports(stac
         assert await count_kept(home) == before
 
 
-def test_nothing_is_left_after_the_supervisor_was_killed(stack: StackState, home: Home) -> None:
-    os.kill(stack.supervisor_pid or 0, signal.SIGKILL)
-    wait_for(lambda: read_state(home).phase == "stopped", what="the notice of the supervisor's death")
-    assert "killed" in (read_state(home).problem or "")
-    assert leftovers(home.path)
-    stop(home)
-    assert leftovers(home.path) == []
-    assert [path for path in Path("/tmp").glob("seaweedfs-*") if str(child(home, "seaweedfs").port) in path.name] == []
-
-
 async def test_a_start_after_the_supervisor_was_killed_replaces_what_it_left(stack: StackState, home: Home) -> None:
     await use_everything(home)
     before = await count_kept(home)
@@ -169,3 +163,13 @@ async def test_a_start_after_the_supervisor_was_killed_replaces_what_it_left(sta
     wait_until_healthy(home, lambda _: None)
     assert not old & {process.pid for process in leftovers(home.path)}
     assert await count_kept(home) == before
+
+
+def test_nothing_is_left_after_the_supervisor_was_killed(stack: StackState, home: Home) -> None:
+    os.kill(stack.supervisor_pid or 0, signal.SIGKILL)
+    wait_for(lambda: read_state(home).phase == "stopped", what="the notice of the supervisor's death")
+    assert "killed" in (read_state(home).problem or "")
+    assert leftovers(home.path)
+    stop(home)
+    assert leftovers(home.path) == []
+    assert [path for path in Path("/tmp").glob("seaweedfs-*") if str(child(home, "seaweedfs").port) in path.name] == []

@@ -16,7 +16,8 @@ from pathlib import Path
 run = RunFolder()
 outside = Path(sys.argv[1]); outside.touch()
 remember_outside(run.path, [outside])
-server = subprocess.Popen(["sleep", "600"], env={"PATH": os.environ["PATH"], MARKER: str(run.path / "home")}, start_new_session=True)
+marked = {"PATH": os.environ["PATH"], MARKER: str(run.path / "home")}
+server = subprocess.Popen(["sleep", "600"], env=marked, start_new_session=True)
 print(run.path, server.pid, flush=True)
 time.sleep(600)
 """

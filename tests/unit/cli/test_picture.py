@@ -7,13 +7,16 @@ from farmiq.cli.picture import SHOWN, draw, phrase
 def test_one_line_a_hop_with_an_arrow_from_the_one_before() -> None:
     lines = draw(
         [
-            Hop("node-forwarder", {"captured": 1240, "published": 1240, "acked": 1238, "spool_bytes": 9}),
+            Hop(
+                "node-forwarder",
+                {"last_captured_seq": 1240, "last_published_seq": 1240, "last_acked_seq": 1238, "spool_bytes": 9},
+            ),
             Hop("edge-ingress-gateway", problem="does not listen"),
             Hop("cloud-telemetry-service", {"samples_stored": 1200, "samples_lost": 0, "streams": 1}),
         ]
     )
     assert lines == [
-        "  node-forwarder           1,240 captured · 1,240 published · 1,238 acked",
+        "  node-forwarder           1,240 captured · 1,240 published · 1,238 acked by the edge",
         "→ edge-ingress-gateway     ✗ does not listen",
         "→ cloud-telemetry-service  1,200 samples stored · 0 samples lost · 1 streams",
     ]

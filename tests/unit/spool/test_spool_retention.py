@@ -150,6 +150,8 @@ def test_an_acknowledgement_above_what_was_written_is_refused_and_changes_nothin
     with pytest.raises(AckRefused, match="301"):
         spool.acknowledge(301)
     with pytest.raises(AckRefused):
+        spool.acknowledge(10, received=[(20, 301)])
+    with pytest.raises(AckRefused):
         spool.go_back(301, "e2")
     spool.trim()
     assert spool.acked.seq == 0

@@ -20,7 +20,9 @@ def test_nothing_given_means_everything_is_embedded() -> None:
         ({"CLOUD_DATABASE_URL": B, "DATABASE_URL": A}, False),
     ],
 )
-def test_postgres_is_embedded_only_for_a_tier_that_has_no_database(environ: dict[str, str], needs_postgres: bool) -> None:
+def test_postgres_is_embedded_only_for_a_tier_that_has_no_database(
+    environ: dict[str, str], needs_postgres: bool
+) -> None:
     assert read_external(environ).needs_postgres is needs_postgres
 
 

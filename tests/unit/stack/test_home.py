@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from farmiq.stack.home import Home, HomeNotOurs, find_home
+from farmiq.stack.home import Home, HomeNotOurs, HomeNotUsable, find_home
 from farmiq.stack.socket_folder import PATH_BYTES_MAX
 
 
@@ -34,6 +34,14 @@ def test_a_home_of_somebody_else_is_named_in_the_error(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir(mode=0o500)
     with pytest.raises(HomeNotOurs, match="home"):
         Home(tmp_path / "home").create()
+
+
+@pytest.mark.parametrize("name", ["a farm's home", 'the "farm"', "back\\slash", "two\nlines"])
+def test_a_path_that_a_server_would_choke_on_is_refused_before_anything_starts(tmp_path: Path, name: str) -> None:
+    with pytest.raises(HomeNotUsable) as refusal:
+        Home(tmp_path / name).create()
+    assert "FARMIQ_HOME" in (refusal.value.fix or "")
+    assert not (tmp_path / name).exists()
 
 
 def test_purge_removes_our_state_and_nothing_else(tmp_path: Path) -> None:

@@ -107,7 +107,9 @@ async def test_a_child_that_can_not_be_prepared_says_why_and_is_tried_again(keep
     assert keeper.state.problem is None
 
 
-async def test_what_a_dead_child_had_started_is_ended_before_the_next_try(keep: Callable[[Script], Keeper], home: Home) -> None:
+async def test_what_a_dead_child_had_started_is_ended_before_the_next_try(
+    keep: Callable[[Script], Keeper], home: Home
+) -> None:
     keeper = keep(Script(WITH_CHILD))
 
     async def has_child() -> bool:

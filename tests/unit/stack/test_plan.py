@@ -106,7 +106,9 @@ def test_a_variable_of_the_shell_reaches_a_service_but_not_one_that_the_stack_de
     monkeypatch.setenv("SYNC_INTERVAL_MS", "1500")
     monkeypatch.setenv("DATABASE_URL", "postgresql://somewhere/else")
     monkeypatch.setenv("PORT", "1")
-    service = next(service for service in make_plan(home, {}, SERVICES).services if service.name == "edge-sync-forwarder")
+    service = next(
+        service for service in make_plan(home, {}, SERVICES).services if service.name == "edge-sync-forwarder"
+    )
     given = service.environment()
     assert given["SYNC_INTERVAL_MS"] == "1500"
     assert given["DATABASE_URL"] == service.variables["DATABASE_URL"]

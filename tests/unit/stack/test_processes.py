@@ -12,7 +12,9 @@ from support.waiting import wait_for
 
 Spawn = Callable[[str, Path], subprocess.Popen[bytes]]
 
-STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(600)"
+STUBBORN = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(600)"
+)
 OBEDIENT = "import time; print('ready', flush=True); time.sleep(600)"
 # Starts another one when it is asked to stop, as a shell script with a trap might.
 REBORN = f"""
@@ -28,7 +30,10 @@ def spawn(run_folder: Path) -> Iterator[Spawn]:
 
     def start(program: str, home: Path) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
-            [sys.executable, "-c", program], stdout=subprocess.PIPE, env=os.environ | {MARKER: str(home)}, start_new_session=True
+            [sys.executable, "-c", program],
+            stdout=subprocess.PIPE,
+            env=os.environ | {MARKER: str(home)},
+            start_new_session=True,
         )
         started.append(process)
         assert process.stdout is not None

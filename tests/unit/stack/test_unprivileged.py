@@ -7,9 +7,9 @@ import pytest
 
 from farmiq.stack.unprivileged import Account, NoWayToDropRoot, command_as, server_account
 
-ACCOUNT = Account(uid=65534, gid=65534)
-READ_SEARCH, OVERRIDE = 1 << 2, 1 << 1
-EVERYTHING = READ_SEARCH | OVERRIDE
+ACCOUNT = Account(uid=os.geteuid() + 1, gid=os.getegid() + 1)  # anybody but whoever runs the tests
+OVERRIDE, READ_SEARCH, SETPCAP = 1 << 1, 1 << 2, 1 << 8
+EVERYTHING = OVERRIDE | READ_SEARCH | SETPCAP
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_reading_is_granted_for_a_closed_folder_on_the_way(open_folder: Path) ->
 
 
 def test_the_larger_right_stands_in_where_a_container_lacks_the_smaller(open_folder: Path) -> None:
-    command = command_as(ACCOUNT, ["/bin/true"], [open_folder / "data"], bounding_set=OVERRIDE)
+    command = command_as(ACCOUNT, ["/bin/true"], [open_folder / "data"], bounding_set=OVERRIDE | SETPCAP)
     assert granted(command) == ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
 
 
@@ -57,12 +57,16 @@ def test_a_container_that_grants_nothing_is_an_error_that_says_what_to_do(open_f
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another account")
 @pytest.mark.parametrize("mode", [0o755, 0o700])
-def test_root_runs_a_program_as_somebody_else_inside_a_folder_that_only_root_may_enter(tmp_path: Path, mode: int) -> None:
+def test_root_runs_a_program_as_somebody_else_inside_a_folder_that_only_root_may_enter(
+    tmp_path: Path, mode: int
+) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
-    program = shutil.copy("/usr/bin/id", closed / "id")
+    program = str(shutil.copy("/usr/bin/id", closed / "id"))
     Path(program).chmod(mode)
     account = server_account()
     assert account is not None
-    finished = subprocess.run(command_as(account, [program, "-u"], [closed / "data"]), capture_output=True, text=True, check=True)
+    finished = subprocess.run(
+        command_as(account, [program, "-u"], [closed / "data"]), capture_output=True, text=True, check=True
+    )
     assert finished.stdout.strip() == str(account.uid) != "0"

@@ -13,9 +13,10 @@ from farmiq.kit.postgres import Connection
 TOKEN_LENGTH_MIN: Final = 20
 
 _REGISTER: Final = """
-INSERT INTO edges (edge_cluster_id, token_hash, tenant_ids) VALUES ($1, $2, $3)
-ON CONFLICT (edge_cluster_id) DO UPDATE
-  SET token_hash = excluded.token_hash, tenant_ids = excluded.tenant_ids, revoked_at = NULL
+INSERT INTO edges AS e (edge_cluster_id, token_hash, tenant_ids) VALUES ($1, $2, $3)
+ON CONFLICT (edge_cluster_id) DO UPDATE SET
+  token_hash = excluded.token_hash, tenant_ids = excluded.tenant_ids,
+  revoked_at = CASE WHEN e.token_hash = excluded.token_hash THEN e.revoked_at END
 """
 _FIND: Final = """
 SELECT edge_cluster_id, tenant_ids, coalesce(last_seen_at < now() - interval '1 minute', true) AS is_seen_long_ago
@@ -36,7 +37,10 @@ class Edge(Struct, frozen=True):
 
 
 async def register(connection: Connection, *, edge_cluster_id: str, tenant_ids: Sequence[str], token: str) -> None:
-    """Let an edge in, or change its tenants and token. The same call twice changes nothing."""
+    """Let an edge in, or change its tenants and token. The same call twice changes nothing.
+
+    A token that was revoked stays revoked, however often a provisioning script repeats itself; a new one lets the edge in.
+    """
     if len(token) < TOKEN_LENGTH_MIN:
         raise WeakToken(f"the token of {edge_cluster_id} is shorter than {TOKEN_LENGTH_MIN} characters")
     tenants = sorted({check_id("tenant_id", tenant_id) for tenant_id in tenant_ids})

@@ -11,7 +11,7 @@ from farmiq.kit.amqp import BusAway, Publisher
 from farmiq.kit.http_server import serve_http
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.logging import get_logger
-from farmiq.kit.postgres import RETRY, Pool, open_pool, ping
+from farmiq.kit.postgres import RETRY, Pool, open_pool, ping, require_schema
 from farmiq.kit.settings import load
 
 POOL_SIZE: Final = 16
@@ -31,6 +31,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
             raise BusAway("not connected to RabbitMQ")
 
     async with await open_pool(settings.database_url, service=life.service, size_max=POOL_SIZE) as pool:
+        await require_schema(pool)
         life.ready_when("database", lambda: ping(pool))
         life.ready_when("bus", bus_ready)
         await publisher.start()

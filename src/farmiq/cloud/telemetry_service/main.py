@@ -7,7 +7,7 @@ from farmiq.cloud.telemetry_service.topology import QUEUE, topology
 from farmiq.kit.amqp import Consumer
 from farmiq.kit.http_server import serve_http
 from farmiq.kit.lifecycle import Lifetime
-from farmiq.kit.postgres import open_pool, ping
+from farmiq.kit.postgres import open_pool, ping, require_schema
 from farmiq.kit.settings import load
 from farmiq.timeseries.routes import measurement_routes
 
@@ -22,6 +22,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
         topology=topology(),
     )
     async with await open_pool(settings.database_url, service=life.service) as pool:
+        await require_schema(pool)
         life.ready_when("database", lambda: ping(pool))
         await bus.start()
         try:

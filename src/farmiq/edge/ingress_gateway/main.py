@@ -10,7 +10,7 @@ from farmiq.edge.ingress_gateway.settings import GatewaySettings
 from farmiq.kit.http_server import serve_http
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.mqtt import MqttClient
-from farmiq.kit.postgres import open_pool, ping
+from farmiq.kit.postgres import open_pool, ping, require_schema
 from farmiq.kit.settings import load
 from farmiq.outbox import Announcer
 
@@ -27,6 +27,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
         subscriptions=topics.shared(life.service, FILTERS),
     )
     async with await open_pool(settings.database_url, service=life.service) as pool:
+        await require_schema(pool)
         life.ready_when("database", lambda: ping(pool))
         counters = Counters(life.registry)
         announcer = Announcer(pool)

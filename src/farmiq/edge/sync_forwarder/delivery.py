@@ -67,7 +67,7 @@ class Delivery:
         if not events:
             return False
         try:
-            await self._send(tenant_id, events, is_probe=is_probe)
+            await self._send(tenant_id, events, started, is_probe=is_probe)
         except BaseException:
             # What has been settled already is fenced off. Should the database be away as well, the leases end by themselves.
             with contextlib.suppress(*RETRY):
@@ -76,19 +76,23 @@ class Delivery:
         self._counters.batch_latency_ms.observe((self._life.clock.monotonic() - started) * 1000)
         return True
 
-    async def _send(self, tenant_id: str, events: Sequence[ClaimedEvent], *, is_probe: bool) -> None:
+    async def _send(self, tenant_id: str, events: Sequence[ClaimedEvent], claimed_at: float, *, is_probe: bool) -> None:
         sealed, unsendable = seal(events)
         if unsendable:
             await self._fail(unsendable)
         requests = list(split(sealed))
         for number, request in enumerate(requests):
+            unsent = [item.event for run in requests[number:] for item in run]
+            if number and self._life.clock.monotonic() - claimed_at > 0.5 * self._settings.outbox_lease_seconds:
+                # Another request might outlive the lease. Claimed again, these begin with a whole one.
+                await self._give_back(unsent)
+                return
             batch_id = str(new_id())
             with bound_contextvars(batch_id=batch_id, tenant_id=tenant_id, trace_id=batch_id.replace("-", "")):
                 answer = await self._post(tenant_id, batch_id, request)
                 if isinstance(answer, Refused | Judged):
                     await self._write_down(tenant_id, batch_id, request, answer)
                     continue
-                unsent = [item.event for run in requests[number:] for item in run]
                 if answer is None:
                     await self._give_back(unsent)
                 else:

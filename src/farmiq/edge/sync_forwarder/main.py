@@ -15,7 +15,7 @@ from farmiq.edge.sync_forwarder.worker import Worker
 from farmiq.kit.http_client import open_session
 from farmiq.kit.http_server import serve_http
 from farmiq.kit.lifecycle import Lifetime, instance_id
-from farmiq.kit.postgres import Pool, open_pool, ping
+from farmiq.kit.postgres import Pool, open_pool, ping, require_schema
 from farmiq.kit.settings import load
 
 
@@ -28,6 +28,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
         await open_pool(settings.database_url, service=life.service) as pool,
         open_session(life.service, total_seconds=settings.request_seconds_max) as session,
     ):
+        await require_schema(pool)
         life.ready_when("database", lambda: ping(pool))
         cloud = Cloud(session, settings.cloud_ingestion_url, settings.cloud_ingestion_token, life.clock)
         replica = instance_id(life.service, environ)

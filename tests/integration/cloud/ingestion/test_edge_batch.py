@@ -206,6 +206,11 @@ async def test_registering_an_edge_again_changes_its_token_and_tenants(cloud_poo
         newer = secrets.token_urlsafe(24)
         await edges.register(connection, edge_cluster_id="edge-1", tenant_ids=["demo", "second"], token=newer)
         assert await edges.find(connection, TOKEN) is None
+        await connection.execute("UPDATE edges SET revoked_at = now()")
+        await edges.register(connection, edge_cluster_id="edge-1", tenant_ids=["demo"], token=newer)
+        assert await edges.find(connection, newer) is None
+        newer = secrets.token_urlsafe(24)
+        await edges.register(connection, edge_cluster_id="edge-1", tenant_ids=["demo", "second"], token=newer)
         assert await edges.find(connection, newer) == edges.Edge("edge-1", frozenset({"demo", "second"}))
         with pytest.raises(edges.WeakToken):
             await edges.register(connection, edge_cluster_id="edge-1", tenant_ids=["demo"], token="short")

@@ -11,6 +11,7 @@ from aiohttp import web
 from farmiq.contracts.sync import EventResult
 from farmiq.edge.sync_forwarder import store
 from farmiq.edge.sync_forwarder.main import serve
+from farmiq.kit.clock import Clock
 from farmiq.kit.postgres import Pool
 from farmiq.outbox import Announcer
 from farmiq.stack.ports import free_port
@@ -291,12 +292,42 @@ async def test_what_an_operator_inserts_is_sent_and_what_cannot_be_sent_stops_no
 
 
 async def test_a_large_batch_goes_in_several_requests(edge_url: str, edge_pool: Pool, cloud: ScriptedCloud) -> None:
-    await edge_pool.execute(
-        "INSERT INTO sync_outbox (id, tenant_id, event_type, payload_json)"
-        " SELECT gen_random_uuid(), 'demo', 'test.event', jsonb_build_object('filler', repeat('x', 400000))"
-        " FROM generate_series(1, 15)"
-    )
+    await fill_with_large_events(edge_pool)
     async with running(serve, SERVICE, environ(edge_url, cloud.url)):
         await eventually(lambda: all_acked(edge_pool))
     assert [len(batch.events) for batch in cloud.received] == [10, 5]
     assert set(cloud.times_received().values()) == {1}
+    assert await claims_taken(edge_pool) == {1: 15}
+
+
+async def test_no_request_is_begun_that_could_outlive_its_lease(
+    edge_url: str, edge_pool: Pool, cloud: ScriptedCloud
+) -> None:
+    class SlowDay(Clock):
+        """Every look at it is a minute later."""
+
+        seconds = 0.0
+
+        def monotonic(self) -> float:
+            self.seconds += 61.0
+            return self.seconds
+
+    await fill_with_large_events(edge_pool)
+    async with running(serve, SERVICE, environ(edge_url, cloud.url), SlowDay()):
+        await eventually(lambda: all_acked(edge_pool))
+    assert set(cloud.times_received().values()) == {1}
+    assert await claims_taken(edge_pool) == {1: 10, 2: 5}
+
+
+async def fill_with_large_events(pool: Pool) -> None:
+    """Fifteen that take two requests."""
+    await pool.execute(
+        "INSERT INTO sync_outbox (id, tenant_id, event_type, payload_json)"
+        " SELECT gen_random_uuid(), 'demo', 'test.event', jsonb_build_object('filler', repeat('x', 400000))"
+        " FROM generate_series(1, 15)"
+    )
+
+
+async def claims_taken(pool: Pool) -> dict[int, int]:
+    rows = await pool.fetch("SELECT claim_token, count(*) FROM sync_outbox GROUP BY claim_token")
+    return {row["claim_token"]: row["count"] for row in rows}
