@@ -9,9 +9,6 @@ import socket
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,128 +17,17 @@ import asyncpg
 import boto3
 import pytest
 
+from e2e.farm import FARMIQ, Farm
 from farmiq.cli import exits
 from farmiq.contracts.services import SERVICES
-from farmiq.stack.home import Home
 from farmiq.stack.mosquitto import log_in
 from farmiq.stack.processes import leftovers
-from farmiq.stack.state import ChildState, read_state
+from farmiq.stack.state import read_state
 from support.waiting import run_apart, wait_for
 
-FARMIQ = Path(sys.executable).parent / "farmiq"
 SERVERS = ("postgres", "mosquitto", "epmd", "rabbitmq", "seaweedfs")
 
-# More samples than a farm has by default, so that every kill hits something; a short lease, so that what a killed forwarder
-# had claimed is sent again within the test.
-FASTER = {"SAMPLE_INTERVAL_MS": "100", "OUTBOX_LEASE_SECONDS": "5"}
-
 pytestmark = pytest.mark.timeout(300)
-
-
-@dataclass(frozen=True)
-class Coverage:
-    """What the cloud holds of one stream, in one snapshot."""
-
-    ranges: list[tuple[int, int]]
-    lost: int
-    rows: int
-
-    @property
-    def end(self) -> int:
-        return self.ranges[-1][1]
-
-
-class Farm:
-    def __init__(self, home: Path) -> None:
-        self.home = Home(home)
-        self.up_output = ""
-
-    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        chosen = {
-            name: value for name, value in os.environ.items() if not name.endswith("_URL") and name != "S3_ENDPOINT"
-        }
-        return subprocess.run(
-            [FARMIQ, *arguments],
-            env=chosen | FASTER | {"FARMIQ_HOME": str(self.home.path)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=280,
-            check=False,
-        )
-
-    def up(self) -> str:
-        told = self.command("up")
-        assert told.returncode == exits.OK, told.stdout + told.stderr
-        return told.stdout
-
-    def status(self) -> Any:
-        return json.loads(self.command("status", "--json").stdout)
-
-    def counts(self, hop: str) -> dict[str, int]:
-        """Once it has some: right after a start a hop may not have counted yet."""
-
-        def told() -> dict[str, int]:
-            found: dict[str, int] = next(entry["counts"] for entry in self.status()["hops"] if entry["name"] == hop)
-            return found
-
-        return wait_for(told, what=f"the counts of {hop}")
-
-    def environment(self) -> dict[str, str]:
-        found: dict[str, str] = json.loads(self.command("env", "--json").stdout)
-        return found
-
-    def child(self, name: str) -> ChildState:
-        return next(child for child in read_state(self.home).children if child.name == name)
-
-    def captured(self) -> int:
-        return self.counts("node-forwarder")["last_captured_seq"]
-
-    def coverage(self) -> list[Coverage]:
-        """What the cloud database itself says. One statement, so one moment."""
-        url = json.loads(self.home.environment_file.read_text())["CLOUD_DATABASE_URL"]
-        rows = run_apart(
-            lambda: _fetch(
-                url,
-                """SELECT received, lost, (SELECT count(*) FROM telemetry_raw raw WHERE raw.stream_id = streams.stream_id) AS rows
-                     FROM streams ORDER BY stream_id""",
-            )
-        )
-        return [
-            Coverage(
-                ranges=[(part.lower, part.upper) for part in row["received"]], lost=len(row["lost"]), rows=row["rows"]
-            )
-            for row in rows
-        ]
-
-    def wait_until_cloud_has(self, sequence: int) -> None:
-        """Everything up to there, without a gap: a sample that overtakes a missing one does not count."""
-
-        def has_it() -> bool:
-            found = self.coverage()
-            return bool(found) and found[0].ranges[0][1] > sequence
-
-        try:
-            wait_for(has_it, 90, f"sequence {sequence} in the cloud, and all before it")
-        except AssertionError as error:
-            error.add_note(f"the cloud has {self.coverage()}\n{self.command('status').stdout}")
-            raise
-
-
-async def _fetch(url: str, query: str) -> "list[asyncpg.Record]":
-    connection = await asyncpg.connect(url, timeout=10)
-    try:
-        return await connection.fetch(query)
-    finally:
-        await connection.close()
-
-
-@pytest.fixture(scope="module")
-def farm(run_folder: Path) -> Iterator[Farm]:
-    farm = Farm(run_folder / "farm")
-    farm.up_output = farm.up()
-    yield farm
-    farm.command("down", "--purge", "--yes")
 
 
 def test_up_tells_what_runs_where_it_is_how_to_get_in_and_what_to_type_next(farm: Farm) -> None:
@@ -158,11 +44,9 @@ def test_up_tells_what_runs_where_it_is_how_to_get_in_and_what_to_type_next(farm
 
 def test_a_sample_reaches_the_cloud_database(farm: Farm) -> None:
     rows = wait_for(
-        lambda: run_apart(
-            lambda: _fetch(
-                farm.environment()["CLOUD_DATABASE_URL"],
-                "SELECT tenant_id, device_id, metric_type, metric_value, seq FROM telemetry_raw ORDER BY seq LIMIT 1",
-            )
+        lambda: farm.fetch(
+            "cloud",
+            "SELECT tenant_id, device_id, metric_type, metric_value, seq FROM telemetry_raw ORDER BY seq LIMIT 1",
         ),
         60,
         "a row in the cloud's telemetry_raw",
@@ -221,8 +105,7 @@ def test_the_exports_evaluate_in_a_shell_and_every_address_works(farm: Farm) -> 
         if service.port is not None:
             with urllib.request.urlopen(f"{variables[service.url_variable]}/api/ready", timeout=10) as answer:  # noqa: S310 - our own loopback
                 assert json.loads(answer.read())["status"] == "ready"
-    assert run_apart(lambda: _fetch(variables["EDGE_DATABASE_URL"], "SELECT count(*) FROM telemetry_raw"))
-    run_apart(lambda: _use_broker_and_bus(variables))
+    run_apart(lambda: _use_databases_broker_and_bus(variables))
     store = boto3.client(
         "s3",
         endpoint_url=variables["S3_ENDPOINT"],
@@ -233,7 +116,11 @@ def test_the_exports_evaluate_in_a_shell_and_every_address_works(farm: Farm) -> 
     assert store.head_bucket(Bucket=variables["MEDIA_BUCKET"])["ResponseMetadata"]["HTTPStatusCode"] == 200
 
 
-async def _use_broker_and_bus(variables: dict[str, str]) -> None:
+async def _use_databases_broker_and_bus(variables: dict[str, str]) -> None:
+    for tier in ("EDGE", "CLOUD"):
+        connection = await asyncpg.connect(variables[f"{tier}_DATABASE_URL"], timeout=10)
+        assert await connection.fetchval("SELECT count(*) FROM telemetry_raw") > 0
+        await connection.close()
     broker = urlsplit(variables["MQTT_URL"])
     await log_in(broker.hostname or "", broker.port or 0, broker.username or "", broker.password or "")
     bus = await aio_pika.connect(variables["AMQP_URL"], timeout=10)

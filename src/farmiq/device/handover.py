@@ -67,6 +67,8 @@ class Samples(Struct, frozen=True, tag="samples"):
 
     number: int
     rows: Annotated[list[Row], Meta(min_length=1, max_length=ROWS_MAX)]
+    # How many the agent has had to give up since it started, for the node's status.
+    not_captured: Annotated[int, Meta(ge=0)] = 0
 
 
 class Welcome(Struct, frozen=True, tag="welcome"):
@@ -78,7 +80,10 @@ class Stored(Struct, frozen=True, tag="stored"):
 
 
 class Refused(Struct, frozen=True, tag="refused"):
+    """`is_final`: these samples will never be taken. Otherwise the same ones may be offered again later."""
+
     reason: str
+    is_final: bool = False
 
 
 FromAgent = Hello | Samples

@@ -8,7 +8,9 @@ import asyncio
 import contextlib
 import hmac
 import re
+import socket
 from collections.abc import Iterator, Sequence
+from http import HTTPStatus
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,17 +21,16 @@ from litestar import Litestar, MediaType, Request, Response, get
 from litestar.connection import ASGIConnection
 from litestar.datastructures import MutableScopeHeaders
 from litestar.enums import ScopeType
-from litestar.exceptions import HTTPException, ValidationException
+from litestar.exceptions import HTTPException
 from litestar.handlers import BaseRouteHandler
-from litestar.middleware import ASGIMiddleware
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin, SwaggerRenderPlugin
 from litestar.static_files import create_static_files_router
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
-from structlog.contextvars import bound_contextvars
+from structlog.contextvars import bound_contextvars, get_contextvars
 
 from farmiq import __version__
-from farmiq.kit.errors import FarmiqError, Rejected, Transient
+from farmiq.kit.errors import FarmiqError, Fatal, Rejected, Transient
 from farmiq.kit.ids import new_trace_id
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.logging import get_logger
@@ -37,6 +38,9 @@ from farmiq.kit.metrics import CONTENT_TYPE, render
 from farmiq.kit.settings import HttpSettings
 
 log = get_logger(__name__)
+
+# Longer than any caller keeps an idle connection, or a request could meet one that is just being closed.
+KEEPALIVE_SECONDS = 60
 
 _TRACE = re.compile(r"^[A-Za-z0-9._:-]{1,128}\Z")
 
@@ -50,8 +54,8 @@ class ApiError(FarmiqError):
         self.retry_after_seconds = retry_after_seconds
 
 
-class PortTaken(FarmiqError):
-    """Another process listens on the port. Set `PORT` to a free one, or stop the other process."""
+class PortTaken(Fatal):
+    """The port can't be listened on. Set `PORT` to a free one and `HOST` to an address of this machine."""
 
     code = "port_taken"
 
@@ -82,32 +86,31 @@ async def serve_http(
 ) -> None:
     """Listen until the service is asked to stop; requests under way are answered first."""
     config = uvicorn.Config(
-        build_app(life, handlers, body_bytes_max=body_bytes_max),
+        CarryIds(build_app(life, handlers, body_bytes_max=body_bytes_max)),
         host=settings.host,
         port=settings.port,
         log_config=None,
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=10,
+        timeout_keep_alive=KEEPALIVE_SECONDS,
         h11_max_incomplete_event_size=64 * 1024,
     )
+    listener = _listen(settings)
     server = _Server(config)
-    serving = asyncio.create_task(server.serve(), name=f"{life.service}-http")
+    log.info("port_opened", host=settings.host, port=listener.getsockname()[1])
+    serving = asyncio.create_task(server.serve(sockets=[listener]), name=f"{life.service}-http")
     stopping = asyncio.create_task(life.stopping.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     server.should_exit = True
     stopping.cancel()
-    try:
-        await serving
-    except SystemExit as error:  # uvicorn leaves this way when it cannot bind
-        raise PortTaken(f"{settings.host}:{settings.port} is taken; set PORT to a free one") from error
+    await serving
 
 
 def build_app(life: Lifetime, handlers: Sequence[Any], *, body_bytes_max: int = 1 << 20) -> Litestar:
     """The ASGI application of one service: its own routes beside those that all services have."""
     return Litestar(
         route_handlers=[*_standard_routes(life), *handlers, _assets()],
-        middleware=[TraceMiddleware()],
         exception_handlers={Exception: answer_error},
         request_max_body_size=body_bytes_max,
         openapi_config=OpenAPIConfig(
@@ -133,15 +136,21 @@ def require_bearer(token: str) -> Any:
     return guard
 
 
-class TraceMiddleware(ASGIMiddleware):
-    """Gives each request its ids, binds them to every log line below, and returns them."""
+class CarryIds:
+    """Gives each request its ids, binds them to every log line below, and returns them.
 
-    scopes = (ScopeType.HTTP,)
+    It stands around the whole application: Litestar's own middleware never sees a path that does not exist.
+    """
 
-    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != ScopeType.HTTP:
+            await self._app(scope, receive, send)
+            return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         ids = {name: _accepted(headers.get(name)) for name in ("x-trace-id", "x-request-id")}
-        scope["state"]["trace_id"] = ids["x-trace-id"]
 
         async def send_with_ids(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -149,12 +158,12 @@ class TraceMiddleware(ASGIMiddleware):
             await send(message)
 
         with bound_contextvars(trace_id=ids["x-trace-id"], request_id=ids["x-request-id"]):
-            await next_app(scope, receive, send_with_ids)
+            await self._app(scope, receive, send_with_ids)
 
 
 def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[ErrorBody]:
     status, code, message, headers = _describe(error)
-    trace_id = str(request.scope["state"].get("trace_id", ""))
+    trace_id = str(get_contextvars().get("trace_id", ""))
     if status == 503:
         log.warning("request_deferred", path=request.url.path, code=code, reason=message)
     elif status >= 500:
@@ -172,11 +181,30 @@ def _describe(error: Exception) -> tuple[int, str, str, dict[str, str]]:
         return 503, error.code, str(error), {"retry-after": "5"}
     if isinstance(error, Rejected):
         return 422, error.code, str(error), {}
-    if isinstance(error, ValidationException):
-        return 400, "invalid_request", f"{error.detail}: {error.extra}" if error.extra else error.detail, {}
-    if isinstance(error, HTTPException):
-        return error.status_code, type(error).__name__.removesuffix("Exception").lower(), error.detail, {}
+    if isinstance(error, HTTPException | RecursionError):
+        return _describe_request(error)
     return 500, "internal_error", "Something failed here. The trace id finds the log line.", {}
+
+
+def _describe_request(error: HTTPException | RecursionError) -> tuple[int, str, str, dict[str, str]]:
+    """What Litestar found wrong before a handler was reached."""
+    if isinstance(error, RecursionError):  # nothing but a body can be nested that deeply
+        return 400, "invalid_request", "The body is nested too deeply", {}
+    if error.status_code == 400:
+        return 400, "invalid_request", f"{error.detail}: {error.extra}" if error.extra else error.detail, {}
+    return error.status_code, HTTPStatus(error.status_code).name.lower(), error.detail, {}
+
+
+def _listen(settings: HttpSettings) -> socket.socket:
+    """uvicorn would end the whole process when it can't, without saying what to do."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+    except OSError as error:
+        raise PortTaken(
+            f"{settings.host}:{settings.port} can't be listened on ({error.strerror}): set PORT to a free port "
+            "and HOST to an address of this machine"
+        ) from error
 
 
 def _standard_routes(life: Lifetime) -> list[Any]:

@@ -5,11 +5,14 @@ was lost; ERROR means that something was, or that a person is needed. Secrets ne
 and so are passwords in URLs and signatures in presigned ones.
 """
 
+import json
 import logging
 import re
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import structlog
@@ -53,7 +56,7 @@ def configure(level: str = "INFO") -> None:
         )
     )
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    for chatty in ("uvicorn.access", "botocore", "aio_pika", "asyncio"):
+    for chatty in ("uvicorn", "botocore", "aio_pika", "asyncio"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     # It calls every attempt to reach a broker that is away an error. `amqp` says once that it is away, and why.
     logging.getLogger("aiormq").setLevel(logging.CRITICAL)
@@ -73,12 +76,27 @@ def mask(text: str) -> str:
 
 def mask_secrets(_logger: Any, _method: str, event: EventDict) -> EventDict:
     for key, value in event.items():
-        if _SECRET_KEY.search(key) and value is not None:
-            event[key] = "***"
-        elif isinstance(value, str):
-            event[key] = mask(value)
+        if not key.startswith("_"):  # structlog's own notes, taken out before rendering
+            event[key] = _masked(key, value)
     return event
 
 
+def _masked(key: str, value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float | datetime | UUID):
+        return "***" if value is not None and _SECRET_KEY.search(key) else value
+    if _SECRET_KEY.search(key):
+        return "***"
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, Mapping):
+        return {str(name): _masked(str(name), part) for name, part in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_masked("", part) for part in value]
+    return mask(repr(value))  # the encoder would write out every field of a struct, and settings are structs
+
+
 def _render(_logger: Any, _method: str, event: EventDict) -> str:
-    return msgspec.json.encode(dict(event), enc_hook=repr).decode()
+    try:
+        return msgspec.json.encode(event).decode()
+    except (OverflowError, UnicodeError):  # a number beyond 64 bits, half a character: a log line must not raise
+        return json.dumps(event)

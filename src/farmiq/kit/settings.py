@@ -80,9 +80,14 @@ def _text_of(name: str, environ: Mapping[str, str]) -> str | None:
     if text is not None or path is None:
         return text
     try:
-        return Path(path).read_text(encoding="utf-8").rstrip("\n")
+        text = Path(path).read_text(encoding="utf-8").rstrip("\n")
     except OSError as error:
         raise ValueError(f"cannot be read from {name}_FILE={path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"cannot be read from {name}_FILE={path}: it is not UTF-8 text") from error
+    if not text:
+        raise ValueError(f"cannot be read from {name}_FILE={path}: it is empty")
+    return text
 
 
 def _convert(text: str, field: msgspec.structs.FieldInfo) -> Any:

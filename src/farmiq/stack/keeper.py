@@ -132,7 +132,7 @@ class Keeper:
                 failures += 1
                 self.state.problem = _text_of(error)
                 if self.state.state == "healthy" and failures >= PROBE_FAILURES_MAX:
-                    log.warning("child_became_unhealthy", child=self.child.name, reason=self.state.problem)
+                    log.warning("child_health_failed", child=self.child.name, reason=self.state.problem)
                     self._turn("unhealthy")
             else:
                 failures = 0
@@ -142,7 +142,7 @@ class Keeper:
     def _become_healthy(self) -> None:
         self.state.problem = None
         if self.state.state != "healthy":
-            log.info("child_became_healthy", child=self.child.name, pid=self.state.pid, restarts=self.state.restarts)
+            log.info("child_health_confirmed", child=self.child.name, pid=self.state.pid, restarts=self.state.restarts)
             self._turn("healthy")
             self.healthy.set()
 

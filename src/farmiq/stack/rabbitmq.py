@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-import aio_pika
+import aiormq
 
 from farmiq.stack import binaries
 from farmiq.stack.errors import StackError
@@ -136,7 +136,8 @@ class RabbitMq:
         async with asyncio.timeout(5):
             _, knock = await asyncio.open_connection("127.0.0.1", self.port)
             knock.close()
-        connection = await aio_pika.connect(self.url(), timeout=5)
+        async with asyncio.timeout(5):
+            connection = await aiormq.connect(self.url())
         try:
             await connection.channel()
         finally:

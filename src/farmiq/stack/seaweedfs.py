@@ -94,8 +94,8 @@ class SeaweedFs:
                     raise VolumesAway("no volume server has reported to the master yet")
 
     def outside(self) -> list[Path]:
-        # The place is SeaweedFS's choice, wherever TMPDIR points.
-        return [Path(f"/tmp/seaweedfs-{name.replace('_', '-')}-{port}.sock") for name, port in self.ports.items()]  # noqa: S108
+        place = Path("/tmp")  # noqa: S108 - SeaweedFS's choice, wherever TMPDIR points
+        return [place / f"seaweedfs-{name.replace('_', '-')}-{port}.sock" for name, port in self.ports.items()]
 
     def _port_options(self) -> list[str]:
         return [

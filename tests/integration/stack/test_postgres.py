@@ -131,5 +131,4 @@ async def test_a_lock_that_names_a_stranger_does_not_stop_the_start(process: Ser
     # As after a reboot, when the process id of the old postmaster has gone to somebody else who is alive.
     lock.write_text("\n".join([str(os.getppid()), *lines[1:]]))
     process.start()
-    connection = await asyncpg.connect(server.url())
-    await connection.close()
+    assert lock.read_text().splitlines()[0] == str(process.pid)

@@ -57,6 +57,18 @@ def test_a_full_backlog_gives_up_the_oldest_that_nobody_can_have_and_counts_them
     assert numbers(backlog) == [6, 7, 8]
 
 
+def test_what_is_refused_for_ever_is_counted_and_does_not_block_the_rest() -> None:
+    backlog = Backlog(100)
+    backlog.add(rows(1, 3))
+    backlog.offer()
+    backlog.add(rows(4, 5))
+    assert backlog.give_up() == 3
+    assert numbers(backlog) == [4, 5]
+    offered = backlog.offer()
+    assert offered is not None
+    assert (backlog.not_captured, offered.not_captured) == (3, 3)
+
+
 def test_a_long_backlog_goes_in_several_messages() -> None:
     backlog = Backlog(ROWS_MAX * 3)
     backlog.add(rows(1, ROWS_MAX + 1))

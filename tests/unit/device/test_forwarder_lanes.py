@@ -31,6 +31,7 @@ def test_live_samples_do_not_wait_for_the_replay_and_are_not_sent_by_it() -> Non
     assert lanes.next_replay() == (0, 100)
     lanes.sent_replay(100)
     assert not lanes.is_replaying
+    assert lanes.published_seq == 120
 
 
 def test_a_new_connection_sends_again_what_is_not_acknowledged_also_what_was_live() -> None:
@@ -41,6 +42,7 @@ def test_a_new_connection_sends_again_what_is_not_acknowledged_also_what_was_liv
     lanes.restart(synced_seq=130, acked_seq=110)
     assert lanes.next_replay() == (110, 130)
     assert lanes.live_after == 130
+    assert lanes.published_seq == 120
 
 
 def test_an_edge_that_has_forgotten_gets_it_all_again() -> None:

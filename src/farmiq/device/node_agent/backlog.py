@@ -39,7 +39,8 @@ class Backlog:
         if self._offered is None and self._waiting:
             self._number += 1
             count = min(ROWS_MAX, len(self._waiting))
-            self._offered = Samples(self._number, [self._waiting.popleft() for _ in range(count)])
+            rows = [self._waiting.popleft() for _ in range(count)]
+            self._offered = Samples(self._number, rows, self.not_captured)
         if self._offered is None:
             self.filled.clear()
         return self._offered
@@ -58,4 +59,11 @@ class Backlog:
             return
         kept = [row for row in self._offered.rows if Position(row[1], row[2]) > last]
         self.captured += len(self._offered.rows) - len(kept)
-        self._offered = Samples(self._offered.number, kept) if kept else None
+        self._offered = Samples(self._offered.number, kept, self.not_captured) if kept else None
+
+    def give_up(self) -> int:
+        """The forwarder will never take what was offered: count it, or it would stand before everything else for ever."""
+        count = len(self._offered.rows) if self._offered else 0
+        self.not_captured += count
+        self._offered = None
+        return count

@@ -28,6 +28,8 @@ async def deliver(life: Lifetime, socket_path: str, hello: handover.Hello, backl
             if backoff.failures == 0:
                 log.warning("forwarder_waited_for", reason=str(error) or type(error).__name__, waiting=len(backlog))
             await life.pause(backoff.next_seconds())
+    if len(backlog):
+        log.error("samples_not_captured", count=len(backlog), reason="stopped before the forwarder had them")
 
 
 async def _converse(
@@ -47,6 +49,8 @@ async def _converse(
                 await life.until_stopped(_filled(backlog))
                 continue
             stored = await _ask(reader, writer, samples)
+            if isinstance(stored, handover.Refused) and stored.is_final:
+                log.error("samples_not_captured", count=backlog.give_up(), reason=stored.reason)
             if not isinstance(stored, handover.Stored) or not backlog.stored(stored.number):
                 raise ForwarderGone(f"answered samples {samples.number} with {stored}")
     finally:

@@ -12,6 +12,7 @@ class Lanes:
         self.live_after = synced_seq
         self.replay_after = acked_seq
         self.replay_end = synced_seq
+        self.published_seq = acked_seq
         self._skipped: list[Range] = []
 
     def restart(self, synced_seq: int, acked_seq: int) -> None:
@@ -22,8 +23,14 @@ class Lanes:
 
     def sent_live(self, last_seq: int) -> None:
         self.live_after = max(self.live_after, last_seq)
+        self.published_seq = max(self.published_seq, last_seq)
 
     def sent_replay(self, last_seq: int) -> None:
+        self.pass_over(last_seq)
+        self.published_seq = max(self.published_seq, last_seq)
+
+    def pass_over(self, last_seq: int) -> None:
+        """Nothing up to here can be read any more: it travels as a loss."""
         self.replay_after = max(self.replay_after, last_seq)
 
     def acknowledged(self, acked_seq: int, received: Sequence[Range]) -> None:
@@ -36,6 +43,11 @@ class Lanes:
         self.replay_after = acked_seq
         self.replay_end = self.live_after
         self._skipped = sorted(received)
+
+    @property
+    def has_hole(self) -> bool:
+        """The edge names something above what it lacks: a message in between has not reached it."""
+        return bool(self._skipped)
 
     @property
     def is_replaying(self) -> bool:

@@ -4,13 +4,12 @@ from uuid import UUID
 
 from farmiq.contracts.ack import DeviceAck
 from farmiq.contracts.decoding import MalformedMessage, decode
-from farmiq.device.node_forwarder.acks import AckReader, Meaning
+from farmiq.device.node_forwarder.acks import AckReader, Meaning, is_absurd, mark_to_believe
 from farmiq.device.node_forwarder.lanes import Lanes
 from farmiq.device.node_forwarder.publisher import Publisher
 from farmiq.device.node_forwarder.recorder import Recorder
 from farmiq.kit.logging import get_logger
 from farmiq.kit.mqtt import Message, MqttClient
-from farmiq.spool import AckRefused
 
 ACK_BYTES_MAX = 256 * 1024
 
@@ -33,6 +32,10 @@ async def _hear(message: Message, reader: AckReader, recorder: Recorder, lanes: 
         log.error("ack_refused", reason=str(reason))  # noqa: TRY400 - an answer to a message, not a crash
         return
     await _forget_losses(ack, recorder)
+    if ack.stream_id == recorder.spool.stream_id and is_absurd(ack, recorder.spool.synced_seq):
+        # Either a fault at the edge, or this disk was set back and numbers samples anew that the edge takes for old ones.
+        log.error("ack_refused", reason="it names what was never written", acked_seq=ack.acked_seq)
+        return
     match reader.read(ack):
         case Meaning.PROGRESS:
             await _progress(ack, recorder, lanes, publisher)
@@ -44,11 +47,7 @@ async def _hear(message: Message, reader: AckReader, recorder: Recorder, lanes: 
 
 async def _progress(ack: DeviceAck, recorder: Recorder, lanes: Lanes, publisher: Publisher) -> None:
     before = recorder.spool.acked.seq
-    try:
-        await recorder.run(lambda: recorder.spool.acknowledge(ack.acked_seq, ack.received))
-    except AckRefused as error:
-        log.error("ack_refused", reason=str(error), acked_seq=ack.acked_seq)  # noqa: TRY400 - as above
-        return
+    await recorder.run(lambda: recorder.spool.acknowledge(ack.acked_seq, ack.received))
     lanes.acknowledged(recorder.spool.acked.seq, ack.received)
     if recorder.spool.acked.seq > before:
         publisher.progressed()
@@ -57,13 +56,10 @@ async def _progress(ack: DeviceAck, recorder: Recorder, lanes: Lanes, publisher:
 
 async def _go_back(ack: DeviceAck, recorder: Recorder, lanes: Lanes, publisher: Publisher) -> None:
     was = recorder.spool.acked
-    try:
-        await recorder.run(lambda: recorder.spool.go_back(ack.acked_seq, str(ack.epoch), ack.received))
-    except AckRefused as error:
-        log.error("ack_refused", reason=str(error), acked_seq=ack.acked_seq)  # noqa: TRY400 - as above
-        return
+    believed = mark_to_believe(ack, was)
+    await recorder.run(lambda: recorder.spool.go_back(believed, str(ack.epoch), ack.received))
     if was.epoch:
-        log.warning("edge_epoch_changed", was=was.epoch, now=str(ack.epoch), acked_before=was.seq, acked_now=ack.acked_seq)
+        log.warning("edge_epoch_changed", was=was.epoch, now=str(ack.epoch), acked_before=was.seq, acked_now=believed)
     lanes.went_back(recorder.spool.acked.seq, ack.received)
     publisher.progressed()
     publisher.look_again()

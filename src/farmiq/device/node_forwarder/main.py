@@ -29,7 +29,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
         clean_session=True,
         will=Will(messages.status_topic, messages.status(goodbye)),
     )
-    recorder = await Recorder.open(settings)
+    recorder = await Recorder.open(settings, life.clock)
     lanes = Lanes(recorder.spool.synced_seq, recorder.spool.acked.seq)
     publisher = Publisher(life, settings, mqtt, recorder, lanes, messages)
     await mqtt.start()
@@ -40,6 +40,8 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
             group.create_task(life.until_stopped(publisher.send_backlog()))
             group.create_task(life.until_stopped(publisher.send_losses()))
             group.create_task(life.until_stopped(listen(mqtt, recorder, lanes, publisher)))
+            group.create_task(recorder.sync_behind(life))
+            group.create_task(recorder.keep_mark(life))
             group.create_task(report(life, settings, mqtt, recorder, lanes, messages))
     finally:
         await mqtt.stop()

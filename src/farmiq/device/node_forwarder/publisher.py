@@ -15,6 +15,7 @@ from farmiq.kit.mqtt import BrokerAway, MqttClient
 from farmiq.spool import Reader
 
 LOOK_SECONDS = 0.5
+HOLE_SECONDS = 2.0  # the edge has answered and lacks something: no need to wait for a silence
 
 log = get_logger(__name__)
 
@@ -73,9 +74,10 @@ class Publisher:
             after, end = stretch
             limit = min(self._settings.node_forwarder_batch_samples, end - after)
             sent_bytes, last_seq = await self._send_next(reader, after, limit, "replay")
-            # Nothing readable up to the end: it was given up meanwhile, and travels as a loss.
-            self._lanes.sent_replay(end if last_seq is None else last_seq)
-            if sent_bytes:
+            if last_seq is None:
+                self._lanes.pass_over(end)
+            elif sent_bytes:
+                self._lanes.sent_replay(last_seq)
                 await asyncio.sleep(throttle.spend(sent_bytes, self._life.clock.monotonic()))
 
     async def send_losses(self) -> None:
@@ -98,10 +100,12 @@ class Publisher:
     async def _send_live_now(self, reader: Reader) -> None:
         while self._lanes.live_after < self._recorder.spool.synced_seq:
             after = self._lanes.live_after
-            _, last_seq = await self._send_next(reader, after, self._settings.node_forwarder_batch_samples, "live")
+            limit = self._settings.node_forwarder_batch_samples
+            sent_bytes, last_seq = await self._send_next(reader, after, limit, "live")
             if last_seq is None:
                 return
-            self._lanes.sent_live(last_seq)
+            if sent_bytes:
+                self._lanes.sent_live(last_seq)
 
     async def _send_next(self, reader: Reader, after: int, limit: int, lane: Lane) -> tuple[int, int | None]:
         """Read and publish one batch; answers its size and last sequence. A broken connection starts the lanes over."""
@@ -124,7 +128,10 @@ class Publisher:
                 await self._work.wait()
         except TimeoutError:
             silence_seconds = self._life.clock.monotonic() - self._progress_at
+            patience_seconds = HOLE_SECONDS if self._lanes.has_hole else self._settings.node_forwarder_resend_seconds
             is_unanswered = self._recorder.spool.acked.seq < self._lanes.live_after
-            if is_unanswered and silence_seconds > self._settings.node_forwarder_resend_seconds:
-                log.warning("edge_silent", acked_seq=self._recorder.spool.acked.seq, sent_seq=self._lanes.live_after)
+            if is_unanswered and silence_seconds > patience_seconds:
+                log.warning(
+                    "backlog_sent_again", acked_seq=self._recorder.spool.acked.seq, sent_seq=self._lanes.live_after
+                )
                 self._start_over()

@@ -9,27 +9,56 @@ from typing import TypeVar
 
 from farmiq.device.handover import Hello, Position, Row
 from farmiq.device.node_forwarder.settings import ForwarderSettings
-from farmiq.spool import Channel, Limits, Spool, default_max_spool_bytes, fitting_segment_bytes
+from farmiq.kit.clock import Clock
+from farmiq.kit.ids import new_id
+from farmiq.kit.lifecycle import Lifetime
+from farmiq.kit.logging import get_logger
+from farmiq.spool import (
+    Channel,
+    Limits,
+    Spool,
+    SpoolError,
+    SyncPolicy,
+    default_max_spool_bytes,
+    fitting_segment_bytes,
+)
+
+MARK_SECONDS = 10.0
 
 T = TypeVar("T")
+
+log = get_logger(__name__)
+
+
+class DiskFailed(SpoolError):
+    """The disk under the spool refused something other than a write or a sync. Nothing was acknowledged over it."""
 
 
 class Recorder:
     """Every call on the spool but reading goes through `run`, one after the other."""
 
-    def __init__(self, spool: Spool, thread: ThreadPoolExecutor) -> None:
+    def __init__(self, spool: Spool, thread: ThreadPoolExecutor, clock: Clock, sync_seconds: float) -> None:
         self.spool = spool
         self.stored = asyncio.Event()
+        self.not_captured = 0  # as the agent tells it
         self._thread = thread
+        self._clock = clock
+        self._sync_seconds = sync_seconds
+        self._synced_at = clock.monotonic() - sync_seconds
 
     @classmethod
-    async def open(cls, settings: ForwarderSettings) -> "Recorder":
+    async def open(cls, settings: ForwarderSettings, clock: Clock) -> "Recorder":
         thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spool")
-        loop = asyncio.get_running_loop()
-        return cls(await loop.run_in_executor(thread, _open, settings), thread)
+        spool = await asyncio.get_running_loop().run_in_executor(thread, _open, settings)
+        found = spool.recovery
+        log.info("spool_opened", stream_id=str(spool.stream_id), frames=found.frames, torn_bytes=found.torn_bytes)
+        return cls(spool, thread, clock, settings.node_forwarder_sync_ms / 1000)
 
     async def run(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        except OSError as error:
+            raise DiskFailed(f"the spool's disk failed: {error}") from error
 
     async def begin(self, hello: Hello) -> Position | None:
         """Take over a producer's boot and channels; answers the last sample held of that boot."""
@@ -43,17 +72,40 @@ class Recorder:
         return await self.run(begin)
 
     async def record(self, hello: Hello, rows: Sequence[Row]) -> int:
-        """Store what is not here yet; answers how many that were. Synced when this returns."""
+        """Store what is not here yet; answers how many that were. May be acknowledged when this returns."""
 
-        def record() -> int:
+        def append() -> int:
             fresh = _after(self.spool, hello, rows)
             self.spool.append_many(fresh)
-            self.spool.sync()
             return len(fresh)
 
-        stored = await self.run(record)
+        count = await self.run(append)
+        if self.spool.policy is SyncPolicy.GROUP:
+            # The first after a pause is synced at once; a stream of them shares a sync every `sync_seconds`.
+            await asyncio.sleep(self._synced_at + self._sync_seconds - self._clock.monotonic())
+            await self.sync()
+        elif self.spool.policy is SyncPolicy.ALWAYS:
+            self.stored.set()
+        return count
+
+    async def sync(self) -> None:
+        await self.run(self.spool.sync)
+        self._synced_at = self._clock.monotonic()
         self.stored.set()
-        return stored
+
+    async def sync_behind(self, life: Lifetime) -> None:
+        """Under the policy `os` nobody waits for a sync, and still nothing is sent before one: a sequence that a power cut
+        takes back must not be with the edge already."""
+        while self.spool.policy is SyncPolicy.OS and await life.pause(1.0):
+            try:
+                await self.sync()
+            except SpoolError as error:
+                log.error("sync_failed", reason=str(error))  # noqa: TRY400 - what it cost is declared by the spool
+
+    async def keep_mark(self, life: Lifetime) -> None:
+        """So that after a kill only the last few seconds are sent to an edge that has them."""
+        while await life.pause(MARK_SECONDS):
+            await self.run(self.spool.save_ack)
 
     async def close(self) -> None:
         await self.run(self.spool.close)
@@ -77,5 +129,6 @@ def _open(settings: ForwarderSettings) -> Spool:
         segment_bytes=fitting_segment_bytes(spool_bytes_max),
         max_spool_bytes=spool_bytes_max,
         keep_free_bytes=settings.node_forwarder_keep_free_bytes,
+        keep_acked_bytes=spool_bytes_max // 4,
     )
-    return Spool(folder, limits, settings.node_forwarder_sync)
+    return Spool(folder, limits, settings.node_forwarder_sync, new_id=new_id)

@@ -20,6 +20,7 @@ class ForwarderSettings(Settings, frozen=True, kw_only=True):
     node_forwarder_max_spool_bytes: Annotated[int, Meta(ge=16 * 1024)] | None = None
     node_forwarder_keep_free_bytes: Annotated[int, Meta(ge=0)] = 2 * GIB
     node_forwarder_sync: SyncPolicy = SyncPolicy.GROUP
+    node_forwarder_sync_ms: Annotated[int, Meta(ge=0, le=10_000)] = 50
     node_forwarder_batch_samples: Annotated[int, Meta(ge=1, le=5000)] = 500
     node_forwarder_batch_ms: Annotated[int, Meta(ge=1, le=10_000)] = 200
     replay_msgs_per_sec: Positive = 2000

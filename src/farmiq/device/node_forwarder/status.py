@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from uuid import UUID
 
 from farmiq import __version__
 from farmiq.contracts.decoding import encode
@@ -29,10 +30,12 @@ async def report(
     path = Path(settings.node_forwarder_spool_dir) / STATUS_FILE
     started_at = life.clock.monotonic()
     turn, connections = 0, 0
+    told: set[UUID] = set()
     is_running = True
     while is_running:
         status = await recorder.run(lambda: figures(settings, recorder, lanes, life.clock.monotonic() - started_at))
         await asyncio.to_thread(_replace, path, encode(status))
+        _tell_losses(recorder, told)
         if turn % PUBLISH_EVERY == 0 or mqtt.connections != connections:
             connections = mqtt.connections
             await _publish(mqtt, messages, status)
@@ -54,13 +57,21 @@ def figures(settings: ForwarderSettings, recorder: Recorder, lanes: Lanes, uptim
         segments_open=usage.open_segments,
         segments_closed=usage.closed_segments,
         last_captured_seq=spool.safe_seq,
-        last_published_seq=lanes.live_after,
+        last_published_seq=lanes.published_seq,
         last_acked_seq=spool.acked.seq,
+        not_captured_count=recorder.not_captured,
         dropped_count=sum(loss.count for loss in spool.losses.all()),
         replay_state="draining" if lanes.is_replaying else "idle",
         replay_msgs_per_sec=settings.replay_msgs_per_sec,
         replay_bytes_per_sec=settings.replay_bytes_per_sec,
     )
+
+
+def _tell_losses(recorder: Recorder, told: set[UUID]) -> None:
+    for loss in recorder.spool.losses.outstanding():
+        if loss.loss_id not in told:
+            told.add(loss.loss_id)
+            log.error("samples_lost", first_seq=loss.first_seq, last_seq=loss.last_seq, cause=loss.cause)
 
 
 async def _publish(mqtt: MqttClient, messages: Messages, status: DeviceStatus) -> None:
