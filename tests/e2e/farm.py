@@ -14,8 +14,12 @@ from typing import Any, Literal
 import asyncpg
 
 from farmiq.cli import exits
+from farmiq.contracts.services import SERVICES
 from farmiq.stack.demo_farm import DEVICE_ID
+from farmiq.stack.external import External
 from farmiq.stack.home import Home
+from farmiq.stack.ports import choose_ports
+from farmiq.stack.servers import server_ports
 from farmiq.stack.state import ChildState, read_state
 from support.waiting import run_apart, wait_for
 
@@ -59,6 +63,12 @@ class Farm:
             timeout=280,
             check=False,
         )
+
+    def choose_ports_of_its_own(self) -> None:
+        """Away from the standard ones, which another farm on this machine may take while this one is down."""
+        names = [*server_ports(External()), *(service.name for service in SERVICES if service.port is not None)]
+        self.home.create()
+        choose_ports(self.home.ports_file, dict.fromkeys(names))
 
     def up(self) -> str:
         told = self.command("up")

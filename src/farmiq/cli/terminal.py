@@ -1,4 +1,4 @@
-"""Whether a person is looking, and how wide the page is. rich honours `NO_COLOR` and `COLUMNS` by itself."""
+"""Whether a person is looking, and how wide the page is. rich honours `NO_COLOR` by itself."""
 
 import os
 import sys
@@ -28,7 +28,7 @@ def has_color(stream: IO[str]) -> bool:
 def console() -> "Console":
     from rich.console import Console
 
-    if is_interactive() or os.environ.get("COLUMNS"):
+    if is_interactive():
         return Console(highlight=False)
     return Console(highlight=False, width=PIPE_COLUMNS)
 

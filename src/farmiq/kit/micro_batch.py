@@ -16,6 +16,10 @@ R = TypeVar("R")
 
 log = get_logger(__name__)
 
+# What a message does that the database will never take. COPY raises Python's own errors for a number that does not fit its
+# column or half a character, where a plain INSERT raises PostgreSQL's.
+UNFIT: tuple[type[Exception], ...] = (Rejected, asyncpg.PostgresError, ArithmeticError, ValueError)
+
 
 async def until_stored(life: Lifetime, work: Callable[[], Awaitable[R]]) -> R:
     """Until it is committed. `work` must be idempotent: a commit whose answer was lost on the way is done again."""
@@ -39,7 +43,7 @@ async def together_or_alone(
         return [await commit(items)]
     except RETRY:
         raise
-    except (Rejected, asyncpg.PostgresError) as error:
+    except UNFIT as error:
         if len(items) == 1:
             return [await set_aside(items[0], error)]
         log.warning("micro_batch_split", messages=len(items), reason=str(error))

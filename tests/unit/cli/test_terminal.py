@@ -29,7 +29,10 @@ def test_a_program_on_the_path_is_called_by_its_name(monkeypatch: pytest.MonkeyP
     assert terminal.own_name() == "farmiq"
 
 
-def test_a_pipe_gets_no_color_no_wrapping_and_no_trailing_spaces(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pipe_gets_no_color_no_wrapping_and_no_trailing_spaces(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     table = Table(box=None)
     table.add_row("[red]short[/]", "")
     table.add_row("x" * 120, "end")

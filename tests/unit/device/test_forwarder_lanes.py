@@ -69,3 +69,14 @@ def test_the_throttle_keeps_below_both_rates_after_the_first_second(
     seconds = now - 1000.0
     assert len(sizes) <= messages_per_second * (seconds + 1) * 1.001 + 1
     assert sum(sizes) <= bytes_per_second * (seconds + 1) * 1.001 + 1
+
+
+def test_starting_over_and_an_edge_that_forgot_begin_a_new_turn() -> None:
+    lanes = Lanes(synced_seq=10, acked_seq=0)
+    turns = [lanes.turn]
+    lanes.restart(synced_seq=10, acked_seq=0)
+    turns.append(lanes.turn)
+    lanes.went_back(3, [])
+    turns.append(lanes.turn)
+    lanes.acknowledged(5, [])
+    assert (turns, lanes.turn) == ([0, 1, 2], 2)

@@ -6,17 +6,22 @@ Range = tuple[int, int]
 
 
 class Lanes:
-    """Sequences only, no I/O. `*_after` is the last one sent in a lane."""
+    """Sequences only, no I/O. `*_after` is the last one sent in a lane.
+
+    `turn` counts how often the replay has started over: what was read in an earlier turn must not move this one forward.
+    """
 
     def __init__(self, synced_seq: int, acked_seq: int) -> None:
         self.live_after = synced_seq
         self.replay_after = acked_seq
         self.replay_end = synced_seq
         self.published_seq = acked_seq
+        self.turn = 0
         self._skipped: list[Range] = []
 
     def restart(self, synced_seq: int, acked_seq: int) -> None:
         """A new connection, or a silence that lasted too long: everything that is not acknowledged goes out again."""
+        self.turn += 1
         self.live_after = max(self.live_after, synced_seq)
         self.replay_after = acked_seq
         self.replay_end = self.live_after
@@ -40,6 +45,7 @@ class Lanes:
 
     def went_back(self, acked_seq: int, received: Sequence[Range]) -> None:
         """The edge has forgotten. The replay starts again from what it still knows."""
+        self.turn += 1
         self.replay_after = acked_seq
         self.replay_end = self.live_after
         self._skipped = sorted(received)

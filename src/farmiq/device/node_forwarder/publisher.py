@@ -71,9 +71,11 @@ class Publisher:
             if stretch is None:
                 await self._wait_for_work()
                 continue
-            after, end = stretch
+            turn, (after, end) = self._lanes.turn, stretch
             limit = min(self._settings.node_forwarder_batch_samples, end - after)
             sent_bytes, last_seq = await self._send_next(reader, after, limit, "replay")
+            if self._lanes.turn != turn:
+                continue
             if last_seq is None:
                 self._lanes.pass_over(end)
             elif sent_bytes:

@@ -30,7 +30,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
     ):
         await require_schema(pool)
         life.ready_when("database", lambda: ping(pool))
-        cloud = Cloud(session, settings.cloud_ingestion_url, settings.cloud_ingestion_token, life.clock)
+        cloud = Cloud(session, settings.batch_url, settings.cloud_ingestion_token, life.clock)
         replica = instance_id(life.service, environ)
         delivery = Delivery(life, pool, cloud, settings, counters, instance_id=replica, rng=rng)
         worker = Worker(life, pool, delivery, wakeup, settings, counters, rng)

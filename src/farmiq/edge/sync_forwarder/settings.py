@@ -1,4 +1,5 @@
 from typing import Annotated
+from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Meta
 
@@ -6,6 +7,7 @@ from farmiq.contracts.limits import EDGE_BATCH_EVENTS_MAX
 from farmiq.kit.settings import BadSettings, HttpSettings, Id, Port, Positive, Secret
 from farmiq.outbox.verdicts import RetryPolicy
 
+BATCH_ROUTE = "/api/v1/edge/batch"
 REQUEST_SECONDS_MAX = 30.0
 PAUSE_SECONDS_MAX = 60.0
 
@@ -14,7 +16,7 @@ class SyncForwarderSettings(HttpSettings, frozen=True, kw_only=True):
     port: Port = 5108
     database_url: Secret
     cloud_ingestion_url: Annotated[
-        str, Meta(pattern=r"^https?://[^\s]+\Z", description="the full URL of the cloud's POST /api/v1/edge/batch")
+        str, Meta(pattern=r"^https?://[^\s]+\Z", description="the URL of the cloud's POST /api/v1/edge/batch, or of cloud-ingestion itself")
     ]
     cloud_ingestion_token: Secret
     edge_cluster_id: Id
@@ -30,6 +32,12 @@ class SyncForwarderSettings(HttpSettings, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.internal_admin_enabled and self.admin_token is None:
             raise BadSettings("ADMIN_TOKEN is missing: INTERNAL_ADMIN_ENABLED opens routes that need it")
+
+    @property
+    def batch_url(self) -> str:
+        """`farmiq env` names the service, the document its route: both are understood."""
+        parts = urlsplit(self.cloud_ingestion_url)
+        return urlunsplit(parts._replace(path=BATCH_ROUTE)) if parts.path in ("", "/") else self.cloud_ingestion_url
 
     @property
     def retry_policy(self) -> RetryPolicy:

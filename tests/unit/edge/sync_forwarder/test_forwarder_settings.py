@@ -19,6 +19,19 @@ def test_the_defaults_are_the_documented_ones() -> None:
     assert not settings.internal_admin_enabled
 
 
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        ("http://cloud:3000/api/v1/edge/batch", "http://cloud:3000/api/v1/edge/batch"),
+        ("https://cloud/behind/a/proxy", "https://cloud/behind/a/proxy"),
+        ("http://cloud:5201", "http://cloud:5201/api/v1/edge/batch"),
+        ("http://cloud:5201/", "http://cloud:5201/api/v1/edge/batch"),
+    ],
+)
+def test_the_route_and_the_service_alone_both_name_the_cloud(given: str, used: str) -> None:
+    assert load(SyncForwarderSettings, REQUIRED | {"CLOUD_INGESTION_URL": given}).batch_url == used
+
+
 def test_every_missing_variable_is_named() -> None:
     with pytest.raises(BadSettings, match=r"DATABASE_URL.*CLOUD_INGESTION_URL.*CLOUD_INGESTION_TOKEN.*EDGE_CLUSTER_ID"):
         load(SyncForwarderSettings, {})
