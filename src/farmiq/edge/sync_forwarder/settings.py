@@ -16,7 +16,11 @@ class SyncForwarderSettings(HttpSettings, frozen=True, kw_only=True):
     port: Port = 5108
     database_url: Secret
     cloud_ingestion_url: Annotated[
-        str, Meta(pattern=r"^https?://[^\s]+\Z", description="the URL of the cloud's POST /api/v1/edge/batch, or of cloud-ingestion itself")
+        str,
+        Meta(
+            pattern=r"^https?://[^\s]+\Z",
+            description="the URL of the cloud's POST /api/v1/edge/batch, or of cloud-ingestion itself",
+        ),
     ]
     cloud_ingestion_token: Secret
     edge_cluster_id: Id
