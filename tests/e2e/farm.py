@@ -140,8 +140,8 @@ class Farm:
         """Everything up to there, without a gap: a sample that overtakes a missing one does not count."""
 
         def has_it() -> bool:
-            found = self.coverage()
-            return bool(found) and found[0].ranges[0][1] > sequence
+            first, end = next((stream.ranges[0] for stream in self.coverage() if stream.ranges), (0, 0))
+            return first == 1 and end > sequence
 
         try:
             wait_for(has_it, 90, f"sequence {sequence} in the cloud, and all before it")

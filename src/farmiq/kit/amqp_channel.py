@@ -5,7 +5,6 @@ consumer that its delivery tags are. So this stands on aiormq, the layer below, 
 """
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -21,7 +20,7 @@ from farmiq.kit.retry import Backoff
 
 CONNECT_SECONDS_MAX = 15.0
 CLOSE_SECONDS_MAX = 3.0
-RECONNECT_CAP_SECONDS = 10.0
+RECONNECT_CAP_SECONDS = 5.0
 # aiormq gives a silent broker three of these before it ends the connection.
 HEARTBEAT_SECONDS = 10
 
@@ -135,13 +134,8 @@ class LastingChannel:
                 channel = await self._open(connection)
             self._become_ready(channel)
             return await self._end_of(channel)
-        except Fatal:
-            raise
-        except (Exception, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and not is_away(error):
-                raise
-            if not is_away(error):  # a task that just ended would look like a bus with nothing to say
-                self._log.exception("bus_connection_broken")
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - what is not the broker's is logged or raised
+            self._pass_over(error, "bus_connection_broken")
             return say(error)
         finally:
             self._channel = None
@@ -175,10 +169,20 @@ class LastingChannel:
         return say(next((error for error in errors if error is not None), AMQPConnectionError()))
 
     async def _close(self, connection: AbstractConnection) -> None:
-        # Given an error of its own, aiormq ends what still waits here with it, and not with a CancelledError.
-        with contextlib.suppress(Exception):
+        try:
             async with asyncio.timeout(CLOSE_SECONDS_MAX):
+                # Given an error of its own, aiormq ends what still waits here with it, and not with a CancelledError.
                 await connection.close(AMQPConnectionError("the connection was closed"))
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - what is not the broker's is logged or raised
+            self._pass_over(error, "bus_close_failed")
+
+    def _pass_over(self, error: BaseException, event: str) -> None:
+        """Only a real cancellation and what is fatal end the loop: one that just ended would look like a silent bus."""
+        if is_away(error):
+            return
+        if isinstance(error, asyncio.CancelledError | Fatal):
+            raise error
+        self._log.error(event, exc_info=error)
 
     def _end_with(self, error: Fatal) -> None:
         self._log.error("bus_failed", reason=str(error))

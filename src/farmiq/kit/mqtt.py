@@ -46,7 +46,7 @@ from farmiq.kit.retry import Backoff
 __all__ = ["BadBrokerUrl", "BrokerAway", "Message", "MqttClient", "Will", "parse_url"]
 
 UNTAKEN_MAX = 1000
-RECONNECT_CAP_SECONDS = 10.0
+RECONNECT_CAP_SECONDS = 5.0
 
 log = get_logger(__name__)
 

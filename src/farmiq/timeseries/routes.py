@@ -6,14 +6,14 @@ from uuid import UUID
 
 import msgspec
 from litestar import get
-from litestar.params import Parameter
+from litestar.params import FromQuery, QueryParameter
 
 from farmiq.kit.http_server import ApiError, require_bearer
 from farmiq.kit.postgres import Pool
 from farmiq.timeseries import queries, store
 
-Tenant = Annotated[str, Parameter(query="tenant_id", max_length=64)]
-Limit = Annotated[int, Parameter(query="limit", ge=1, le=5000)]
+Tenant = Annotated[str, QueryParameter(max_length=64)]
+Limit = Annotated[int, QueryParameter(ge=1, le=5000)]
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -49,11 +49,11 @@ def measurement_routes(pool: Pool, admin_token: str) -> list[Any]:
     @get("/api/v1/telemetry/readings", guards=guards, tags=["telemetry"])
     async def readings(
         tenant_id: Tenant,
-        device_id: str,
-        metric: str | None = None,
-        since: Annotated[datetime | None, Parameter(query="from")] = None,
-        until: Annotated[datetime | None, Parameter(query="to")] = None,
-        after: str | None = None,
+        device_id: FromQuery[str],
+        metric: FromQuery[str | None] = None,
+        since: Annotated[datetime | None, QueryParameter(name="from")] = None,
+        until: Annotated[datetime | None, QueryParameter(name="to")] = None,
+        after: FromQuery[str | None] = None,
         limit: Limit = 100,
     ) -> ReadingPage:
         """One device's samples, newest first: the 24 hours up to `to` (default: now) unless `from` says otherwise.
@@ -76,7 +76,7 @@ def measurement_routes(pool: Pool, admin_token: str) -> list[Any]:
         return ReadingPage(rows, _cursor(rows[-1]) if len(rows) == limit else None)
 
     @get("/api/v1/streams", guards=guards, tags=["telemetry"])
-    async def streams(tenant_id: Tenant, device_id: str | None = None, limit: Limit = 1000) -> StreamList:
+    async def streams(tenant_id: Tenant, device_id: FromQuery[str | None] = None, limit: Limit = 1000) -> StreamList:
         """Coverage of each stream: what is stored, declared lost, and missing."""
         async with pool.acquire() as connection:
             return StreamList(await queries.streams(connection, tenant_id=tenant_id, device_id=device_id, limit=limit))

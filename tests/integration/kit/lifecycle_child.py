@@ -22,7 +22,8 @@ log = log_lines.get_logger("child")
 def drains(port: int) -> Serve:
     async def serve(_environ: Mapping[str, str], life: Lifetime) -> None:
         await serve_http(life, HttpSettings(port=port), [])
-        await asyncio.sleep(0.1)  # the work that it still holds
+        for _ in range(100):  # the work that it still holds
+            await asyncio.sleep(0)
         log.info("work_finished", port=port)
 
     return serve

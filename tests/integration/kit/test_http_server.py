@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import aiohttp
 import msgspec
 import pytest
+import pytest_asyncio
 from litestar import get, post
 from litestar.params import FromPath, JSONBody, QueryParameter
 from prometheus_client import Counter
@@ -23,6 +24,8 @@ from farmiq.stack.ports import free_port
 from support.waiting import eventually
 
 BODY_BYTES_MAX = 10_000
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")  # one server for the file: making one takes as long as ten tests
 
 
 class Sample(msgspec.Struct):
@@ -76,7 +79,7 @@ class Served:
         return await call(self._session, "POST", self.url + path, body=body, headers=json)
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def served() -> AsyncIterator[Served]:
     life = Lifetime("edge-test")
     settings = HttpSettings(port=free_port())

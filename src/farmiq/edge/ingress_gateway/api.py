@@ -4,7 +4,7 @@ from uuid import UUID
 
 import msgspec
 from litestar import get
-from litestar.params import Parameter
+from litestar.params import FromQuery, QueryParameter
 
 from farmiq.edge.ingress_gateway import store
 from farmiq.edge.ingress_gateway.counters import Counters, Stats
@@ -37,9 +37,9 @@ def routes(pool: Pool, counters: Counters, admin_token: str) -> list[Any]:
 
     @get("/api/v1/ingress/rejected", guards=[require_bearer(admin_token)], tags=["ingress"])
     async def rejected(
-        tenant_id: str | None = None,
-        reason: str | None = None,
-        limit: Annotated[int, Parameter(ge=1, le=1000)] = 100,
+        tenant_id: FromQuery[str | None] = None,
+        reason: FromQuery[str | None] = None,
+        limit: Annotated[int, QueryParameter(ge=1, le=1000)] = 100,
     ) -> RejectedList:
         """Messages that were not taken, newest first, with the reason."""
         async with pool.acquire() as connection:

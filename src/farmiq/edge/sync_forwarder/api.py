@@ -3,7 +3,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from litestar import get, post
-from litestar.params import Parameter
+from litestar.params import FromQuery, JSONBody, QueryParameter
 from msgspec import Meta, Struct
 
 from farmiq.edge.sync_forwarder import store
@@ -13,7 +13,7 @@ from farmiq.kit.postgres import Pool
 from farmiq.outbox import backlog, redrive
 from farmiq.outbox.backlog import Entry, Status
 
-Limit = Annotated[int, Parameter(ge=1, le=1000)]
+Limit = Annotated[int, QueryParameter(ge=1, le=1000)]
 
 
 class SyncState(Struct, frozen=True, kw_only=True):
@@ -70,7 +70,7 @@ def routes(pool: Pool, wakeup: Wakeup) -> list[Any]:
         )
 
     @get("/api/v1/sync/outbox", tags=["sync"])
-    async def outbox(status: Status | None = None, limit: Limit = 100) -> Entries:
+    async def outbox(status: FromQuery[Status | None] = None, limit: Limit = 100) -> Entries:
         """Rows of the outbox without their payloads."""
         return await _entries(pool, status, limit)
 
@@ -92,7 +92,7 @@ def admin_routes(pool: Pool, wakeup: Wakeup, admin_token: str) -> list[Any]:
         return await _entries(pool, "dlq", limit)
 
     @post("/api/v1/sync/redrive", tags=["admin"], guards=guards, status_code=200)
-    async def redrive_dead_letters(data: RedriveRequest) -> Redriven:
+    async def redrive_dead_letters(data: JSONBody[RedriveRequest]) -> Redriven:
         """Try dead letters again as if they were new."""
         if bool(data.ids) == data.all_dlq:
             raise ApiError(400, "invalid_request", 'Give either "ids" or "allDlq": true')
@@ -102,7 +102,7 @@ def admin_routes(pool: Pool, wakeup: Wakeup, admin_token: str) -> list[Any]:
         return Redriven(count)
 
     @post("/api/v1/sync/unclaim-stuck", tags=["admin"], guards=guards, status_code=200)
-    async def unclaim_stuck(data: UnclaimRequest) -> Unclaimed:
+    async def unclaim_stuck(data: JSONBody[UnclaimRequest]) -> Unclaimed:
         """Take rows back from a forwarder that is gone: those whose lease is over, or which it has had for longer than that."""
         async with pool.acquire() as connection:
             count = await redrive.unclaim(connection, older_than_seconds=data.older_than_seconds)
