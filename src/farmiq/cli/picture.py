@@ -6,7 +6,13 @@ from farmiq.cli.hops import Hop
 
 # What each line shows, in this order. Everything else that a hop counts is in `farmiq status --json`.
 SHOWN = {
-    "node-forwarder": ("last_captured_seq", "last_published_seq", "last_acked_seq", "dropped_count"),
+    "node-forwarder": (
+        "last_captured_seq",
+        "last_published_seq",
+        "last_acked_seq",
+        "dropped_count",
+        "figures_age_seconds",
+    ),
     "edge-ingress-gateway": ("messages_received", "samples_stored", "duplicates", "rejected"),
     "edge-telemetry-timeseries": ("samples_stored", "samples_lost", "streams"),
     "edge-sync-forwarder": ("pending_count", "claimed_count", "dlq_count", "oldest_pending_age_seconds"),

@@ -7,9 +7,9 @@
 
 A batch is stored by locking its stream's row, copying in only the sequences that are not there yet, adding them to the
 aggregates, and adding the range to `received`: all in the caller's transaction. Whatever is delivered again finds its
-sequences covered and changes nothing, so a plain `COPY` is safe and no row needs a conflict check. Streams are locked in
-the order of their ids and aggregates written in the order of their keys, so two writers never wait for each other in a
-circle.
+sequences covered and changes nothing, so a plain `COPY` is safe and no row needs a conflict check. Streams are made
+and locked in the order of their ids and aggregates written in the order of their keys, so that writers do not wait for each
+other in a circle; where they do all the same (several losses in one transaction), PostgreSQL ends one and it is done again.
 
 The owners are `edge-telemetry-timeseries` and `cloud-telemetry-service`. Everybody else goes through them.
 

@@ -54,7 +54,8 @@ async def admit_readings(
     if not readings:
         return []
     await store.ensure_months(connection, months_of(to_us(reading.occurred_at) for reading in readings))
-    new_ids = await store.insert_readings(connection, [row_of(reading, ingested_at) for reading in readings])
+    ordered = sorted(readings, key=lambda reading: reading.event_id)
+    new_ids = await store.insert_readings(connection, [row_of(reading, ingested_at) for reading in ordered])
     fresh = [reading for reading in _one_per_event(readings) if reading.event_id in new_ids]
     minutes: dict[Bucket, Tally] = {}
     for reading in fresh:

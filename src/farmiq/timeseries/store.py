@@ -20,6 +20,7 @@ _LOCK = """
     SELECT stream_id, tenant_id, farm_id, barn_id, device_id, received, lost
       FROM streams WHERE stream_id = ANY($1::uuid[]) ORDER BY stream_id FOR UPDATE
 """
+_KNOWN = "SELECT stream_id FROM streams WHERE stream_id = ANY($1::uuid[])"
 _CREATE = """
     INSERT INTO streams (stream_id, tenant_id, farm_id, barn_id, device_id)
     SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[])
@@ -80,13 +81,15 @@ class EventIdTaken(Rejected):
 
 
 async def lock_streams(connection: Connection, wanted: Mapping[UUID, Origin]) -> dict[UUID, Coverage]:
-    """The rows of these streams, locked until the transaction ends; those not seen before are made."""
-    found = await _locked(connection, sorted(wanted))
-    unknown = sorted(wanted.keys() - found.keys())
+    """The rows of these streams, locked until the transaction ends; those not seen before are made.
+
+    Made first and locked after, both in the order of the ids: nobody waits for a new row while holding an old one.
+    """
+    known = {row["stream_id"] for row in await connection.fetch(_KNOWN, list(wanted))}
+    unknown = sorted(wanted.keys() - known)
     if unknown:
         await connection.execute(_CREATE, *_columns_of(unknown, wanted))
-        found |= await _locked(connection, unknown)
-    return found
+    return {row["stream_id"]: _coverage(row) for row in await connection.fetch(_LOCK, list(wanted))}
 
 
 async def save_coverage(connection: Connection, streams: Mapping[UUID, Coverage]) -> None:
@@ -162,10 +165,6 @@ async def totals(connection: Connection) -> dict[str, int]:
     row = await connection.fetchrow(_TOTALS)
     assert row is not None  # noqa: S101 - a SELECT without FROM has one row
     return dict(row)
-
-
-async def _locked(connection: Connection, stream_ids: Sequence[UUID]) -> dict[UUID, Coverage]:
-    return {row["stream_id"]: _coverage(row) for row in await connection.fetch(_LOCK, stream_ids)}
 
 
 def _coverage(row: asyncpg.Record) -> Coverage:

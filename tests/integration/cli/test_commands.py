@@ -164,6 +164,7 @@ HEAVY = (
     "aio_pika",
     "alembic",
     "asyncio",
+    "pydantic",
     "asyncpg",
     "boto3",
     "litestar",

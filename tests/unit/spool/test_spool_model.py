@@ -1,5 +1,6 @@
 """A random life of a spool beside a model of it: what was promised is readable, or named as lost, or with the edge."""
 
+import shutil
 import tempfile
 from pathlib import Path
 from uuid import UUID
@@ -20,8 +21,7 @@ class SpoolLife(RuleBasedStateMachine):
     @initialize(policy=st.sampled_from([SyncPolicy.ALWAYS, SyncPolicy.GROUP]), budget=st.sampled_from([0, 9000]))
     def begin(self, policy: SyncPolicy, budget: int) -> None:
         place = IN_MEMORY if IN_MEMORY.is_dir() else None
-        self.temporary = tempfile.TemporaryDirectory(dir=place, prefix="farmiq-spool-")
-        self.folder = Path(self.temporary.name)
+        self.folder = Path(tempfile.mkdtemp(dir=place, prefix="farmiq-spool-"))
         self.limits = small(max_spool_bytes=6 * 4096, keep_acked_bytes=budget)
         self.policy = policy
         self.boot = 1
@@ -112,7 +112,7 @@ class SpoolLife(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "spool"):
             self.spool.release()
-            self.temporary.cleanup()
+            shutil.rmtree(self.folder)
 
 
 SpoolLife.TestCase.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
