@@ -98,12 +98,17 @@ def _convert(text: str, field: msgspec.structs.FieldInfo) -> Any:
         return msgspec.convert(parts, field.type, strict=False)
     except msgspec.ValidationError as error:
         shown = "has a value that" if is_secret(field.type) else f"is {text!r}, which"
-        raise ValueError(f"{shown} is not allowed: {error}") from error
+        said = _description(field.type)
+        raise ValueError(f"{shown} is not allowed: {error}" + (f" ({said})" if said else "")) from error
 
 
 def _allowed(annotation: Any) -> str:
+    origin = getattr(annotation, "__origin__", annotation)
+    return _description(annotation) or f"expected {getattr(origin, '__name__', str(origin))}"
+
+
+def _description(annotation: Any) -> str | None:
     for meta in getattr(annotation, "__metadata__", ()):
         if isinstance(meta, Meta) and meta.description:
             return meta.description
-    origin = getattr(annotation, "__origin__", annotation)
-    return f"expected {getattr(origin, '__name__', str(origin))}"
+    return None
