@@ -52,10 +52,18 @@ def rabbitmq_server() -> str:
 
 
 def epmd() -> str:
-    found = shutil.which("epmd", path=search_path())
+    return _of_erlang("epmd")
+
+
+def erl_call() -> str:
+    return _of_erlang("erl_call")
+
+
+def _of_erlang(program: str) -> str:
+    found = shutil.which(program, path=search_path())
     if found is None:
         raise RabbitMqMissing(
-            "Erlang's epmd, a part of rabbitmq-server, is not installed", fix=f"{_APT} rabbitmq-server"
+            f"Erlang's {program}, a part of rabbitmq-server, is not installed", fix=f"{_APT} rabbitmq-server"
         )
     return found
 

@@ -32,6 +32,18 @@ disk_free_limit.absolute = 200MB
 """
 
 
+# RabbitMQ 3.10 writes down who leads a quorum queue a moment after it has made the queue. Killed in that moment, it comes back
+# with a queue that nobody leads, and never holds an election by itself: whoever publishes or consumes there waits for ever.
+_ELECT = (
+    "[ra:trigger_election(amqqueue:get_pid(Q)) ||"
+    " Q <- rabbit_amqqueue:list(), amqqueue:get_type(Q) =:= rabbit_quorum_queue], done.\n"
+)
+
+
+class NoElection(StackError):
+    """RabbitMQ answers its clients and not its own control program. The next health check tries again."""
+
+
 @dataclass(frozen=True)
 class Epmd:
     """Erlang's name service for our RabbitMQ alone. Erlang would otherwise leave a daemon behind that outlives everything."""
@@ -98,6 +110,7 @@ class RabbitMq:
         )
         write_private(self.folder / "enabled_plugins", "[].\n")
         write_private(self.folder / "environment.conf", "# Keeps RabbitMQ from reading the one in /etc.\n")
+        write_private(self._without_election, "")
 
     def command(self) -> list[str]:
         return [binaries.rabbitmq_server()]
@@ -142,6 +155,26 @@ class RabbitMq:
             await connection.channel()
         finally:
             await connection.close()
+        if self._without_election.exists():
+            await self._elect_leaders()
+
+    @property
+    def _without_election(self) -> Path:
+        """There from each start until every queue has been asked to choose a leader."""
+        return self.folder / "generated" / "without-election"
+
+    async def _elect_leaders(self) -> None:
+        process = await asyncio.create_subprocess_exec(
+            *[binaries.erl_call(), "-r", "-timeout", "10", "-n", self.node_name, "-e"],
+            env=self.environment(),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        told, _ = await process.communicate(_ELECT.encode())
+        if b"done" not in told:
+            raise NoElection(told.decode("utf-8", "replace")[:300])
+        self._without_election.unlink(missing_ok=True)
 
     def outside(self) -> list[Path]:
         return []
