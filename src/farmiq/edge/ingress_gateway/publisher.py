@@ -33,11 +33,9 @@ class AckPublisher:
             await self._due.wait()
             await self._mqtt.wait_connected()
             self._due.clear()
-            await asyncio.gather(*(self._publish(device_id, encode(ack)) for device_id, ack in self._take()))
+            told = self._pending.take(self._clock.now())
+            await asyncio.gather(*(self._publish(device_id, encode(ack)) for device_id, ack in told))
             await asyncio.sleep(self._interval_seconds)
-
-    def _take(self) -> list[tuple[str, object]]:
-        return [(device_id, ack) for device_id, ack in self._pending.take(self._clock.now())]
 
     async def _publish(self, device_id: str, payload: bytes) -> None:
         try:

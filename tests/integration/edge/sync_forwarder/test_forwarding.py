@@ -187,9 +187,10 @@ async def test_a_cloud_that_is_away_costs_no_attempt_and_it_drains_when_it_is_ba
     cloud.otherwise = away
     ids = await fill_outbox(edge_pool, 3)
     async with running(serve, SERVICE, environ(edge_url, cloud.url, OUTBOX_MAX_ATTEMPTS="1")) as url:
-        for failures in range(1, 4):
-            await eventually(partial(breaker_has, edge_pool, failures))
+        await eventually(partial(breaker_has, edge_pool, 1))
+        for failures in (2, 3):
             await trigger(url)
+            await eventually(partial(breaker_has, edge_pool, failures))
         row = await outbox_row(edge_pool, ids[0])
         assert (row["status"], row["attempt_count"], row["parked"], row["last_error_code"]) == (
             "pending",
