@@ -16,9 +16,18 @@ R = TypeVar("R")
 
 log = get_logger(__name__)
 
-# What a message does that the database will never take. COPY raises Python's own errors for a number that does not fit its
-# column or half a character, where a plain INSERT raises PostgreSQL's.
-UNFIT: tuple[type[Exception], ...] = (Rejected, asyncpg.PostgresError, ArithmeticError, ValueError)
+# What only a message's own content can cause. COPY raises Python's own errors for a number that does not fit its column or
+# half a character, where a plain INSERT raises PostgreSQL's. Everything else PostgreSQL says (a table is missing, the database
+# is read only, a right was taken away) is about us: it ends the service with nothing acknowledged, and no good message is set
+# aside for it.
+UNFIT: tuple[type[Exception], ...] = (
+    Rejected,
+    asyncpg.DataError,
+    asyncpg.IntegrityConstraintViolationError,
+    asyncpg.ProgramLimitExceededError,
+    ArithmeticError,
+    ValueError,
+)
 
 
 async def until_stored(life: Lifetime, work: Callable[[], Awaitable[R]]) -> R:

@@ -66,6 +66,23 @@ async def test_a_database_that_is_away_costs_no_message_and_is_not_set_aside(poo
         await together_or_alone([(1, "one")], commit, set_aside)
 
 
+BROKEN_TRIGGER = """
+    CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'broken'; END $$;
+    CREATE TRIGGER refuse BEFORE INSERT ON reading FOR EACH ROW EXECUTE FUNCTION refuse()
+"""
+
+
+@pytest.mark.parametrize(
+    ("trouble", "error"), [("DROP TABLE reading", asyncpg.UndefinedTableError), (BROKEN_TRIGGER, asyncpg.RaiseError)]
+)
+async def test_a_database_that_is_not_as_it_should_be_costs_no_good_message(
+    pool: Pool, trouble: str, error: type[Exception]
+) -> None:
+    await pool.execute(trouble)
+    with pytest.raises(error):
+        await store(pool, [(1, "one"), (2, "two")])
+
+
 async def test_work_is_tried_until_the_database_takes_it_and_other_errors_are_raised() -> None:
     tries = 0
 

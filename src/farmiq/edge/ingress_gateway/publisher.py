@@ -1,4 +1,4 @@
-"""Tells devices what is safe: after the commit, gathered, and again until the broker has it."""
+"""Tells devices what is safe: after the commit, gathered, and as soon as the broker is there."""
 
 import asyncio
 from collections.abc import Sequence
