@@ -1,9 +1,11 @@
 """Forwarder to a real broker: nothing is let go of but by the edge's word."""
 
 import json
+from typing import Any
 from uuid import UUID
 
 from farmiq.device.handover import Hello, Stored
+from farmiq.device.node_forwarder.window import SAMPLES_MIN
 from integration.device.node_world import BOOT, CHANNELS, Edge, Node, connected, rows
 from support.mosquitto import Broker
 from support.waiting import eventually
@@ -22,11 +24,11 @@ async def until_heard(edge: Edge, count: int) -> UUID:
     return edge.batches[0].stream_id
 
 
-async def until_status(node: Node, **expected: int) -> dict[str, int]:
+async def until_status(node: Node, **expected: object) -> dict[str, Any]:
     path = node.spool_folder / "status.json"
 
-    async def told() -> dict[str, int] | None:
-        status: dict[str, int] = json.loads(path.read_bytes()) if path.exists() else {}
+    async def told() -> dict[str, Any] | None:
+        status: dict[str, Any] = json.loads(path.read_bytes()) if path.exists() else {}
         return status if all(status.get(name) == value for name, value in expected.items()) else None
 
     status = await eventually(told, what=f"a status with {expected}")
@@ -178,3 +180,32 @@ async def test_the_status_is_retained_and_the_will_says_offline_when_the_forward
                 return edge.states[-1].state == "offline"
 
             await eventually(is_offline, what="the will")
+
+
+async def test_an_edge_that_does_not_answer_gets_the_live_samples_and_no_flood_of_old_ones(
+    connected_node: Node, mosquitto: Broker
+) -> None:
+    node = connected_node
+    edge_url = mosquitto.url("edge")
+    mosquitto.kill()
+    with node.forwarder():
+        async with connected(node, HELLO) as agent:
+            for first in range(1, 30_001, 5000):
+                assert isinstance(await agent.hand_over(rows(first, first + 4999)), Stored)
+            mosquitto.start()
+            async with Edge.listening(edge_url) as edge:
+                await until_heard(edge, SAMPLES_MIN)
+                await agent.hand_over(rows(30_001, 30_002))
+                await eventually(lambda: heard(edge, 30_002), what="the live sample")
+                assert max(edge.sequences("replay")) <= SAMPLES_MIN
+                await edge.acknowledge(edge.batches[0].stream_id, SAMPLES_MIN, EPOCH)
+                await eventually(lambda: heard(edge, SAMPLES_MIN + 1), what="more of the backlog")
+                await edge.acknowledge(edge.batches[0].stream_id, 30_002, EPOCH)
+                status = await until_status(node, last_acked_seq=30_002, replay_state="idle")
+    assert status["unacked_count"] == 0
+    assert status["runway_seconds"] > 0
+    assert status["written_bytes_per_sample"] >= 40
+
+
+async def heard(edge: Edge, seq: int) -> bool:
+    return seq in edge.sequences()

@@ -9,6 +9,7 @@ import pytest
 from farmiq.device.handover import MESSAGE_BYTES_MAX, ChannelName, Hello, Position, Refused, Row, Stored, Welcome
 from farmiq.device.node_agent.backlog import Backlog
 from farmiq.device.node_agent.delivery import deliver
+from farmiq.device.node_agent.health import Health
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.spool import Limits, Spool
 from integration.device.node_world import BOOT, CHANNELS, NOON_US, Node, connected, is_running, rows
@@ -43,7 +44,7 @@ async def test_samples_are_kept_and_the_next_greeting_says_how_far(node: Node) -
 async def test_a_forwarder_killed_around_its_sync_keeps_every_sample_once(node: Node, dies: Death) -> None:
     """The agent's own code offers again what was not answered. What it counts as captured is on the disk, exactly once."""
     life, backlog = Lifetime("node-agent"), Backlog(10_000)
-    delivery = asyncio.create_task(deliver(life, str(node.socket), HELLO, backlog))
+    delivery = asyncio.create_task(deliver(life, str(node.socket), HELLO, backlog, Health(backlog.news)))
     given = 0
     with node.forwarder(dies) as forwarder:
         while is_running(forwarder):

@@ -1,27 +1,39 @@
-"""When to sample: on the monotonic clock's own grid, so that neither a slow sensor nor a clock jump makes it drift."""
+"""When to sample: each device on a grid of the monotonic clock of its own, so that neither a slow sensor nor a clock that jumps
+makes it drift, and a device that hangs holds up nobody else."""
 
-import time
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from farmiq.device.handover import Row
 from farmiq.device.node_agent.backlog import Backlog
-from farmiq.device.node_agent.drivers.simulated import SimulatedBarn
-from farmiq.device.node_agent.time_quality import time_quality
+from farmiq.device.node_agent.drivers import Channel, Driver, Fault, Pace, Reading
+from farmiq.device.node_agent.health import Health
+from farmiq.device.node_agent.plausibility import judged
+from farmiq.device.node_agent.stamps import Stamps
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.logging import get_logger
 
 log = get_logger(__name__)
 
 
-async def sample(life: Lifetime, driver: SimulatedBarn, backlog: Backlog, interval_seconds: float) -> None:
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The channels of one device, and where they begin in the node's table."""
+
+    name: str
+    driver: Driver
+    channels: Sequence[Channel]
+    first_index: int
+    pace: Pace
+
+
+async def sample(life: Lifetime, group: Group, stamps: Stamps, backlog: Backlog, health: Health) -> None:
     """Until the service is asked to stop."""
-    due_at = life.clock.monotonic()
-    while True:
-        dropped = backlog.add(_read(life, driver))
-        if dropped:
-            log.error("samples_not_captured", count=dropped, total=backlog.not_captured)
-        due_at = next_due(due_at, life.clock.monotonic(), interval_seconds)
-        if not await life.pause(due_at - life.clock.monotonic()):
-            return
+    try:
+        await life.until_stopped(_keep_sampling(life, group, stamps, backlog, health))
+    finally:
+        await group.driver.close()
 
 
 def next_due(due_at: float, now: float, interval_seconds: float) -> float:
@@ -30,9 +42,44 @@ def next_due(due_at: float, now: float, interval_seconds: float) -> float:
     return due_at + (missed + 1) * interval_seconds
 
 
-def _read(life: Lifetime, driver: SimulatedBarn) -> list[Row]:
-    now = life.clock.now()
-    wall_us = int(now.timestamp()) * 1_000_000 + now.microsecond
-    monotonic_us = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
-    quality = time_quality()
-    return [(wall_us, monotonic_us, channel, quality, value) for channel, value in driver.read(now)]
+async def read_all(group: Group) -> list[Reading]:
+    """A reading for each channel, whatever the driver does."""
+    try:
+        async with asyncio.timeout(group.pace.guard_seconds):
+            readings = list(await group.driver.read())
+    except TimeoutError:
+        return [Fault(f"{group.name} gave no answer within {group.pace.guard_seconds:g} s")] * len(group.channels)
+    except Exception as error:  # noqa: BLE001 - a plug-in may raise anything, and must not take the others with it
+        return [Fault(f"{group.name}: {type(error).__name__}: {error}")] * len(group.channels)
+    if len(readings) != len(group.channels):
+        fault = Fault(f"{group.name} answered {len(readings)} readings for {len(group.channels)} channels")
+        return [fault] * len(group.channels)
+    return [judged(channel, reading) for channel, reading in zip(group.channels, readings, strict=True)]
+
+
+async def _keep_sampling(life: Lifetime, group: Group, stamps: Stamps, backlog: Backlog, health: Health) -> None:
+    due_at = life.clock.monotonic()
+    while True:
+        readings = await read_all(group)
+        if life.stopping.is_set():
+            return  # the delivery may have gone: what would be added now, nobody would count
+        _take(group, readings, stamps, backlog, health)
+        due_at = next_due(due_at, life.clock.monotonic(), group.pace.interval_seconds)
+        if not await life.pause(due_at - life.clock.monotonic()):
+            return
+
+
+def _take(group: Group, readings: Sequence[Reading], stamps: Stamps, backlog: Backlog, health: Health) -> None:
+    # Stamped when the values are here, not when they were asked for: so samples of slow and quick devices enter the backlog in
+    # the order of their times.
+    stamp = stamps.now()
+    rows: list[Row] = []
+    for index, (channel, reading) in enumerate(zip(group.channels, readings, strict=True), group.first_index):
+        if reading is None:
+            continue
+        health.note(index, channel, reading if isinstance(reading, Fault) else None)
+        if not isinstance(reading, Fault):
+            rows.append((stamp.wall_us, stamp.monotonic_us, index, stamp.quality, reading))
+    is_more_of_the_same = backlog.is_losing
+    if backlog.add(rows) and not is_more_of_the_same:
+        log.error("backlog_overfilled", waiting=len(backlog), not_captured=backlog.not_captured)

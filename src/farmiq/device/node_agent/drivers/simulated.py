@@ -1,39 +1,61 @@
-"""A barn that follows the sun: temperature, humidity, ammonia and carbon dioxide. The same seed measures the same barn."""
+"""A barn that follows the sun. The same seed measures the same barn."""
 
 import math
 import random
-from datetime import datetime
-from typing import Final
+from typing import Annotated
 
-from farmiq.device.handover import ChannelName
+from msgspec import Meta
 
-CHANNELS: Final = (
-    ChannelName("temperature", "C", "t1"),
-    ChannelName("temperature", "C", "t2"),
-    ChannelName("humidity", "%", "h1"),
-    ChannelName("ammonia", "ppm", "nh3"),
-    ChannelName("co2", "ppm", "co2"),
-)
+from farmiq.device.node_agent.drivers.plugin import Channel, Device, Pace, Plugin
+from farmiq.kit.clock import Clock
+
+
+class SimulatedChannel(Channel, frozen=True, kw_only=True):
+    mean: float
+    # Added at three in the afternoon and taken away at three at night.
+    swing: float = 0.0
+    noise_percent: Annotated[float, Meta(ge=0, le=100)] = 1.0
+
+
+class SimulatedDevice(Device, frozen=True, kw_only=True):
+    seed: str = "barn"
+    channel: Annotated[tuple[SimulatedChannel, ...], Meta(min_length=1)]
+
+
+def barn(seed: str) -> SimulatedDevice:
+    """What a node without a sensors file measures."""
+    return SimulatedDevice(
+        driver="simulated",
+        name="barn",
+        seed=seed,
+        channel=(
+            SimulatedChannel(metric="temperature", unit="C", sensor="t1", mean=22.0, swing=4.0),
+            SimulatedChannel(metric="temperature", unit="C", sensor="t2", mean=21.5, swing=4.2),
+            SimulatedChannel(metric="humidity", unit="%", sensor="h1", mean=65.0, swing=-12.0),
+            SimulatedChannel(metric="ammonia", unit="ppm", sensor="nh3", mean=9.0, swing=3.0),
+            SimulatedChannel(metric="co2", unit="ppm", sensor="co2", mean=900.0, swing=-150.0),
+        ),
+    )
 
 
 class SimulatedBarn:
-    channels = CHANNELS
+    def __init__(self, device: SimulatedDevice, _pace: Pace, clock: Clock) -> None:
+        self._clock = clock
+        self._rng = random.Random(device.seed)  # noqa: S311 - weather, not secrets
+        self._channels = [(channel, self._rng.gauss(0.0, 0.4)) for channel in device.channel]
 
-    def __init__(self, seed: str) -> None:
-        self._rng = random.Random(seed)  # noqa: S311 - weather, not secrets
-        self._offsets = [self._rng.gauss(0.0, 0.4) for _ in CHANNELS]
+    async def read(self) -> list[float]:
+        at = self._clock.now()
+        warmth = math.sin((at.hour + at.minute / 60 - 9) / 24 * 2 * math.pi)
+        return [self._value(channel, offset, warmth) for channel, offset in self._channels]
 
-    def read(self, at: datetime) -> list[tuple[int, float]]:
-        """The value of each channel: its index and what it reads now."""
-        warmth = math.sin((at.hour + at.minute / 60 - 9) / 24 * 2 * math.pi)  # coldest at three, warmest at fifteen
-        levels = (
-            22.0 + 4.0 * warmth,
-            21.5 + 4.2 * warmth,
-            65.0 - 12.0 * warmth,
-            9.0 + 3.0 * warmth,
-            900.0 - 150.0 * warmth,
-        )
-        return [
-            (channel, round(level + offset + self._rng.gauss(0.0, 0.01 * level), 3))
-            for channel, (level, offset) in enumerate(zip(levels, self._offsets, strict=True))
-        ]
+    def _value(self, channel: SimulatedChannel, offset: float, warmth: float) -> float:
+        level = channel.mean + channel.swing * warmth
+        noise = self._rng.gauss(0.0, abs(level) * channel.noise_percent / 100)
+        return round(level + offset + noise, 3)
+
+    async def close(self) -> None:
+        pass
+
+
+PLUGIN = Plugin(SimulatedDevice, SimulatedBarn)
