@@ -43,6 +43,7 @@ class DeviceStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
     last_captured_seq: Count | None = None
     last_published_seq: Count | None = None
     last_acked_seq: Count | None = None
+    unacked_count: Count | None = None
 
     dropped_count: Count | None = None
     dropped_ranges: Annotated[list[LossRange], Meta(max_length=64)] = []
@@ -52,6 +53,8 @@ class DeviceStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
     replay_state: ReplayState | None = None
     replay_msgs_per_sec: Figure | None = None
     replay_bytes_per_sec: Figure | None = None
+    replay_window_samples: Count | None = None
+    """How many replayed samples may wait for their acknowledgement: it shrinks while the edge lags."""
     drain_seconds_estimated: Figure | None = None
     runway_seconds: Figure | None = None
     faulty_sensors: Annotated[list[Id], Meta(max_length=1024)] = []

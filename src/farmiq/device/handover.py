@@ -5,10 +5,15 @@
                                        ◀───────    Welcome(last)       the last sample it holds of this boot, if any
     Samples(number, rows)              ───────▶    writes and syncs
                                        ◀───────    Stored(number)      only now may the agent forget them
+    NotCaptured(number, loss, count)   ───────▶    declares them lost and syncs
+                                       ◀───────    Stored(number)
+    Condition(number, faulty sensors)  ───────▶    shows it in the node's status
+                                       ◀───────    Stored(number)      nothing to keep: it is said again on every connection
 
 Each message is its length in four bytes, then msgpack. A row is known by its boot, its monotonic time and its channel, and
 rows come in that order. So a forwarder that was killed between its sync and `Stored` recognises what the agent sends
-again, from nothing but its own last frame, and stores it once. `Refused` ends the conversation.
+again, from nothing but its own last frame, and stores it once; a loss is recognised by its id. `Refused` ends the
+conversation.
 """
 
 import asyncio
@@ -67,7 +72,23 @@ class Samples(Struct, frozen=True, tag="samples"):
 
     number: int
     rows: Annotated[list[Row], Meta(min_length=1, max_length=ROWS_MAX)]
-    # How many the agent has had to give up since it started, for the node's status.
+
+
+class NotCaptured(Struct, frozen=True, tag="not_captured"):
+    """What the agent measured and had to give up, because nobody stored it in time. Kept under `loss_id`, once."""
+
+    number: int
+    loss_id: UUID
+    count: Annotated[int, Meta(ge=1, lt=1 << 40)]
+    first_wall_us: int
+    last_wall_us: int
+
+
+class Condition(Struct, frozen=True, tag="condition"):
+    """How the agent is, for the node's status: which sensors fail now, and how many samples it has had to give up."""
+
+    number: int
+    faulty_sensors: Annotated[list[Name], Meta(max_length=CHANNELS_MAX)] = []
     not_captured: Annotated[int, Meta(ge=0)] = 0
 
 
@@ -86,7 +107,7 @@ class Refused(Struct, frozen=True, tag="refused"):
     is_final: bool = False
 
 
-FromAgent = Hello | Samples
+FromAgent = Hello | Samples | NotCaptured | Condition
 FromForwarder = Welcome | Stored | Refused
 M = TypeVar("M")
 

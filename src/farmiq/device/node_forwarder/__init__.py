@@ -9,6 +9,7 @@ Away:     broker or edge away: goes on storing, and replays in the order of capt
           Disk full or failing: the agent keeps its samples and is told why.
 
 The files, in the order of a sample's way: `intake` (the socket), `recorder` (the spool on a thread of its own), `lanes`
-(what to send next, pure), `batches` (frames to messages, pure), `publisher`, `acks` (what an acknowledgement means, pure),
-`status`; beside them `settings` and `main`.
+(what to send next, pure), `batches` (frames to messages, pure), `publisher` with `throttle` and `window` (how fast, how much
+at once; pure), `listener` with `acks` (what an acknowledgement means, pure), `status` with `pace` (forecasts, pure); beside them
+`settings` and `main`.
 """

@@ -13,7 +13,7 @@ from pathlib import Path
 from farmiq.contracts.ids import InvalidId, check_id, check_metric
 from farmiq.contracts.telemetry import T_MAX_US, T_MIN_US
 from farmiq.device import handover
-from farmiq.device.handover import BadHandover, Hello, Refused, Samples, Stored, Welcome
+from farmiq.device.handover import BadHandover, Condition, Hello, NotCaptured, Refused, Samples, Stored, Welcome
 from farmiq.device.node_forwarder.recorder import Recorder
 from farmiq.kit.errors import Transient
 from farmiq.kit.lifecycle import Lifetime
@@ -41,15 +41,15 @@ async def accept_samples(life: Lifetime, path: Path, recorder: Recorder) -> None
         assert task is not None  # noqa: S101 - a coroutine always runs in one
         conversations.add(task)
         try:
-            await _converse(reader, writer, recorder, seat)
+            await life.until_stopped(_converse(reader, writer, recorder, seat))
         finally:
             conversations.discard(task)
 
     server = await asyncio.start_unix_server(converse, sock=_listen(path), limit=2 * handover.MESSAGE_BYTES_MAX)
     async with server:
         await life.stopping.wait()
-    for task in conversations:
-        task.cancel()
+    if conversations:
+        await asyncio.wait(conversations)
     await asyncio.to_thread(path.unlink, missing_ok=True)
 
 
@@ -101,12 +101,25 @@ async def _take_samples(
         await _say(writer, Welcome(await recorder.begin(hello)))
         log.info("agent_connected", boot_id=str(hello.boot_id), channels=len(hello.channels))
         while (message := await handover.read_from_agent(reader)) is not None:
-            if not isinstance(message, Samples):
-                raise BadHandover("a second greeting")
+            await _say(writer, Stored(await _take(hello, message, recorder)))
+
+
+async def _take(hello: Hello, message: handover.FromAgent, recorder: Recorder) -> int:
+    """Answers the message's number once what it says may be forgotten by the agent."""
+    match message:
+        case Hello():
+            raise BadHandover("a second greeting")
+        case Samples():
             _check_rows(hello, message)
-            recorder.not_captured = message.not_captured
             await recorder.record(hello, message.rows)
-            await _say(writer, Stored(message.number))
+        case NotCaptured():
+            _check_times(message.first_wall_us, message.last_wall_us)
+            await recorder.give_up(message)
+        case Condition():
+            for sensor in message.faulty_sensors:
+                check_id("sensor", sensor)
+            recorder.condition = message
+    return message.number
 
 
 async def _say(writer: asyncio.StreamWriter, message: handover.FromForwarder) -> None:
@@ -146,10 +159,14 @@ def _check_rows(hello: Hello, message: Samples) -> None:
     """What could never be sent on must not be stored: it would stand in the way of everything behind it."""
     if any(row[2] >= len(hello.channels) for row in message.rows):
         raise BadHandover("a sample of a channel that was not announced")
-    if not all(T_MIN_US <= row[0] <= T_MAX_US for row in message.rows):
-        raise BadHandover("a time that no calendar holds")
+    _check_times(*(row[0] for row in message.rows))
     if not all(math.isfinite(row[4]) for row in message.rows):
         raise BadHandover("a value that is not a number")
     places = [(row[1], row[2]) for row in message.rows]
     if any(later <= earlier for earlier, later in pairwise(places)):
         raise BadHandover("samples that are not in the order of their time and channel")
+
+
+def _check_times(*wall_us: int) -> None:
+    if not all(T_MIN_US <= one <= T_MAX_US for one in wall_us):
+        raise BadHandover("a time that no calendar holds")

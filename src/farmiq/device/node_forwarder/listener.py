@@ -10,6 +10,7 @@ from farmiq.device.node_forwarder.publisher import Publisher
 from farmiq.device.node_forwarder.recorder import Recorder
 from farmiq.kit.logging import get_logger
 from farmiq.kit.mqtt import Message, MqttClient
+from farmiq.spool import SpoolError
 
 ACK_BYTES_MAX = 256 * 1024
 
@@ -18,11 +19,20 @@ log = get_logger(__name__)
 
 async def listen(mqtt: MqttClient, recorder: Recorder, lanes: Lanes, publisher: Publisher) -> None:
     """Until cancelled. An acknowledgement that is missed costs a repetition, never a sample."""
-    reader = AckReader(recorder.spool.stream_id, recorder.spool.acked.epoch)
+    reader = _reader(recorder)
     while messages := await mqtt.next_batch(100, 0.0):
         for message in messages:
-            await _hear(message, reader, recorder, lanes, publisher)
+            try:
+                await _hear(message, reader, recorder, lanes, publisher)
+            except SpoolError as error:
+                log.error("ack_not_taken", reason=str(error))  # noqa: TRY400 - the edge says it again
+                # What was believed may not be on disk: a new epoch must count as new again.
+                reader = _reader(recorder)
         mqtt.acknowledge(messages)
+
+
+def _reader(recorder: Recorder) -> AckReader:
+    return AckReader(recorder.spool.stream_id, recorder.spool.acked.epoch)
 
 
 async def _hear(message: Message, reader: AckReader, recorder: Recorder, lanes: Lanes, publisher: Publisher) -> None:
@@ -48,9 +58,10 @@ async def _hear(message: Message, reader: AckReader, recorder: Recorder, lanes: 
 async def _progress(ack: DeviceAck, recorder: Recorder, lanes: Lanes, publisher: Publisher) -> None:
     before = recorder.spool.acked.seq
     await recorder.run(lambda: recorder.spool.acknowledge(ack.acked_seq, ack.received))
-    lanes.acknowledged(recorder.spool.acked.seq, ack.received)
-    if recorder.spool.acked.seq > before:
-        publisher.progressed()
+    acked_seq = recorder.spool.acked.seq
+    lanes.acknowledged(acked_seq, ack.received)
+    publisher.acknowledged(acked_seq, ack.received, is_progress=acked_seq > before)
+    if acked_seq > before:
         await recorder.run(recorder.spool.trim)
 
 
@@ -61,8 +72,7 @@ async def _go_back(ack: DeviceAck, recorder: Recorder, lanes: Lanes, publisher: 
     if was.epoch:
         log.warning("edge_epoch_changed", was=was.epoch, now=str(ack.epoch), acked_before=was.seq, acked_now=believed)
     lanes.went_back(recorder.spool.acked.seq, ack.received)
-    publisher.progressed()
-    publisher.look_again()
+    publisher.went_back()
 
 
 async def _forget_losses(ack: DeviceAck, recorder: Recorder) -> None:

@@ -11,7 +11,7 @@ from farmiq.device.node_forwarder.listener import listen
 from farmiq.device.node_forwarder.publisher import Publisher
 from farmiq.device.node_forwarder.recorder import Recorder
 from farmiq.device.node_forwarder.settings import ForwarderSettings
-from farmiq.device.node_forwarder.status import report
+from farmiq.device.node_forwarder.status import Figures, report
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.mqtt import MqttClient, Will
 from farmiq.kit.settings import load
@@ -32,6 +32,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
     recorder = await Recorder.open(settings, life.clock)
     lanes = Lanes(recorder.spool.synced_seq, recorder.spool.acked.seq)
     publisher = Publisher(life, settings, mqtt, recorder, lanes, messages)
+    figures = Figures(life, settings, recorder, publisher)
     await mqtt.start()
     try:
         async with asyncio.TaskGroup() as group:
@@ -41,8 +42,8 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
             group.create_task(life.until_stopped(publisher.send_losses()))
             group.create_task(life.until_stopped(listen(mqtt, recorder, lanes, publisher)))
             group.create_task(recorder.sync_behind(life))
-            group.create_task(recorder.keep_mark(life))
-            group.create_task(report(life, settings, mqtt, recorder, lanes, messages))
+            group.create_task(recorder.keep_house(life))
+            group.create_task(report(life, settings, mqtt, recorder, figures, messages))
     finally:
         await mqtt.stop()
         await recorder.close()

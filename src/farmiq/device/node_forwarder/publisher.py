@@ -1,6 +1,7 @@
 """Sends what the spool holds: live samples at once, the rest behind them, losses beside them."""
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 
 from farmiq.contracts.telemetry import Lane
@@ -9,6 +10,7 @@ from farmiq.device.node_forwarder.lanes import Lanes
 from farmiq.device.node_forwarder.recorder import Recorder
 from farmiq.device.node_forwarder.settings import ForwarderSettings
 from farmiq.device.node_forwarder.throttle import Throttle
+from farmiq.device.node_forwarder.window import Range, Window
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.logging import get_logger
 from farmiq.kit.mqtt import BrokerAway, MqttClient
@@ -16,6 +18,7 @@ from farmiq.spool import Reader
 
 LOOK_SECONDS = 0.5
 HOLE_SECONDS = 2.0  # the edge has answered and lacks something: no need to wait for a silence
+PATIENCE_SECONDS_MAX = 300.0
 
 log = get_logger(__name__)
 
@@ -38,16 +41,33 @@ class Publisher:
         self._recorder = recorder
         self._lanes = lanes
         self._messages = messages
+        self.window = Window()
         self._work = asyncio.Event()
         self._progress_at = life.clock.monotonic()
+        self._silences = 0
         mqtt.on_connect.append(self._start_over)
 
-    def progressed(self) -> None:
-        """The edge has answered: no need to ask it again yet."""
-        self._progress_at = self._life.clock.monotonic()
+    @property
+    def is_replaying(self) -> bool:
+        return self._mqtt.is_connected and self._lanes.is_replaying
 
-    def look_again(self) -> None:
+    @property
+    def published_seq(self) -> int:
+        return self._lanes.published_seq
+
+    def acknowledged(self, acked_seq: int, received: Sequence[Range], *, is_progress: bool) -> None:
+        """The edge has answered: there may be room for more, and if it got further, no need to ask it again yet."""
+        now = self._life.clock.monotonic()
+        self.window.acknowledged(acked_seq, received, now)
+        if is_progress:
+            self._progress_at = now
+            self._silences = 0
         self._work.set()
+
+    def went_back(self) -> None:
+        """Another edge database has answered: what was sent to the one before is not waited for."""
+        self._forget_sent()
+        self._silences = 0
 
     async def send_live(self) -> None:
         """Samples as they are stored, gathered for a moment so that many share one message."""
@@ -68,7 +88,7 @@ class Publisher:
         while True:
             await self._mqtt.wait_connected()
             stretch = self._lanes.next_replay()
-            if stretch is None:
+            if stretch is None or not self.window.has_room:
                 await self._wait_for_work()
                 continue
             turn, (after, end) = self._lanes.turn, stretch
@@ -80,6 +100,7 @@ class Publisher:
                 self._lanes.pass_over(end)
             elif sent_bytes:
                 self._lanes.sent_replay(last_seq)
+                self.window.sent(after + 1, last_seq, self._life.clock.monotonic())
                 await asyncio.sleep(throttle.spend(sent_bytes, self._life.clock.monotonic()))
 
     async def send_losses(self) -> None:
@@ -96,8 +117,12 @@ class Publisher:
     def _start_over(self) -> None:
         spool = self._recorder.spool
         self._lanes.restart(spool.synced_seq, spool.acked.seq)
-        self.progressed()
-        self.look_again()
+        self._forget_sent()
+
+    def _forget_sent(self) -> None:
+        self.window.start_over()
+        self._progress_at = self._life.clock.monotonic()
+        self._work.set()
 
     async def _send_live_now(self, reader: Reader) -> None:
         while self._lanes.live_after < self._recorder.spool.synced_seq:
@@ -130,10 +155,13 @@ class Publisher:
                 await self._work.wait()
         except TimeoutError:
             silence_seconds = self._life.clock.monotonic() - self._progress_at
-            patience_seconds = HOLE_SECONDS if self._lanes.has_hole else self._settings.node_forwarder_resend_seconds
-            is_unanswered = self._recorder.spool.acked.seq < self._lanes.live_after
-            if is_unanswered and silence_seconds > patience_seconds:
-                log.warning(
-                    "backlog_sent_again", acked_seq=self._recorder.spool.acked.seq, sent_seq=self._lanes.live_after
-                )
+            acked_seq, sent_seq = self._recorder.spool.acked.seq, self._lanes.live_after
+            if acked_seq < sent_seq and silence_seconds > self._patience_seconds():
+                log.warning("backlog_sent_again", acked_seq=acked_seq, sent_seq=sent_seq, silences=self._silences)
+                self._silences += 1
                 self._start_over()
+
+    def _patience_seconds(self) -> float:
+        """Longer each time: an edge that is away for hours must not find the same samples a thousand times in its broker."""
+        first_seconds = HOLE_SECONDS if self._lanes.has_hole else float(self._settings.node_forwarder_resend_seconds)
+        return float(min(PATIENCE_SECONDS_MAX, first_seconds * 2 ** min(self._silences, 10)))

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
+from uuid import UUID
 
-from farmiq.device.handover import Hello, Position, Row
+from farmiq.device.handover import Condition, Hello, NotCaptured, Position, Row
 from farmiq.device.node_forwarder.settings import ForwarderSettings
 from farmiq.kit.clock import Clock
 from farmiq.kit.ids import new_id
@@ -23,7 +24,7 @@ from farmiq.spool import (
     fitting_segment_bytes,
 )
 
-MARK_SECONDS = 10.0
+HOUSE_SECONDS = 10.0
 
 T = TypeVar("T")
 
@@ -40,7 +41,8 @@ class Recorder:
     def __init__(self, spool: Spool, thread: ThreadPoolExecutor, clock: Clock, sync_seconds: float) -> None:
         self.spool = spool
         self.stored = asyncio.Event()
-        self.not_captured = 0  # as the agent tells it
+        self.condition = Condition(0)  # of the agent, as it told last
+        self.boot_id: UUID | None = None
         self._thread = thread
         self._clock = clock
         self._sync_seconds = sync_seconds
@@ -69,6 +71,7 @@ class Recorder:
             last = self.spool.last_capture
             return Position(last.monotonic_us, last.channel) if last and last.boot_id == hello.boot_id else None
 
+        self.boot_id = hello.boot_id
         return await self.run(begin)
 
     async def record(self, hello: Hello, rows: Sequence[Row]) -> int:
@@ -88,6 +91,12 @@ class Recorder:
             self.stored.set()
         return count
 
+    async def give_up(self, loss: NotCaptured) -> None:
+        """Declared and durable when this returns."""
+        times = (loss.first_wall_us, loss.last_wall_us)
+        await self.run(lambda: self.spool.give_up(loss.loss_id, loss.count, times))
+        log.error("samples_not_captured", count=loss.count, loss_id=str(loss.loss_id))
+
     async def sync(self) -> None:
         await self.run(self.spool.sync)
         self._synced_at = self._clock.monotonic()
@@ -102,10 +111,15 @@ class Recorder:
             except SpoolError as error:
                 log.error("sync_failed", reason=str(error))  # noqa: TRY400 - what it cost is declared by the spool
 
-    async def keep_mark(self, life: Lifetime) -> None:
-        """So that after a kill only the last few seconds are sent to an edge that has them."""
-        while await life.pause(MARK_SECONDS):
-            await self.run(self.spool.save_ack)
+    async def keep_house(self, life: Lifetime) -> None:
+        """The mark, so that after a kill only the last few seconds are sent to an edge that has them; and what has grown
+        too old, also while nobody acknowledges."""
+        while await life.pause(HOUSE_SECONDS):
+            try:
+                await self.run(self.spool.save_ack)
+                await self.run(self.spool.trim)
+            except SpoolError as error:
+                log.error("house_not_kept", reason=str(error))  # noqa: TRY400 - nothing is lost by it; tried again
 
     async def close(self) -> None:
         await self.run(self.spool.close)
@@ -130,5 +144,6 @@ def _open(settings: ForwarderSettings) -> Spool:
         max_spool_bytes=spool_bytes_max,
         keep_free_bytes=settings.node_forwarder_keep_free_bytes,
         keep_acked_bytes=spool_bytes_max // 4,
+        max_spool_seconds=settings.node_forwarder_max_spool_age_seconds,
     )
     return Spool(folder, limits, settings.node_forwarder_sync, new_id=new_id)

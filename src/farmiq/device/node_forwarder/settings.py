@@ -19,6 +19,8 @@ class ForwarderSettings(Settings, frozen=True, kw_only=True):
     # Unset: min(max(1 GiB, 5 % of the file system), 25 GiB).
     node_forwarder_max_spool_bytes: Annotated[int, Meta(ge=16 * 1024)] | None = None
     node_forwarder_keep_free_bytes: Annotated[int, Meta(ge=0)] = 2 * GIB
+    # Unset: samples are kept until the space is needed, however old they are.
+    node_forwarder_max_spool_age_seconds: Positive | None = None
     node_forwarder_sync: SyncPolicy = SyncPolicy.GROUP
     node_forwarder_sync_ms: Annotated[int, Meta(ge=0, le=10_000)] = 50
     node_forwarder_batch_samples: Annotated[int, Meta(ge=1, le=5000)] = 500

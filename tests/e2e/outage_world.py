@@ -1,0 +1,142 @@
+"""A node whose broker is cut off for days of its own time: who measures, what the edge holds, and what a person would see."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from farmiq.device.handover import ChannelName, Hello, Row, Stored, Welcome
+from farmiq.edge.ingress_gateway import devices
+from farmiq.kit.postgres import Pool
+from integration.device.node_world import Agent, Node, connected
+from support.service_process import ServiceProcess
+
+CHANNELS = [ChannelName("temperature", "C", f"t{number}") for number in range(10)]
+HELLO = Hello(UUID(int=48), CHANNELS)
+ROWS_A_MESSAGE = 5000
+SECOND_US = 1_000_000
+
+
+class Sensors:
+    """Ten channels at 1 Hz. Sample number n, counted from one, has the value n, wherever it ends up."""
+
+    def __init__(self, outage_seconds: int) -> None:
+        self.began_at_us = (int(time.time()) - outage_seconds) * SECOND_US
+        self.taken = 0
+
+    def history(self, seconds: int) -> list[Row]:
+        """The next seconds of the past, as fast as they can be made."""
+        return [row for _ in range(seconds) for row in self._second(self.began_at_us + self.taken // 10 * SECOND_US)]
+
+    def now(self) -> list[Row]:
+        return self._second(time.time_ns() // 1000)
+
+    def _second(self, wall_us: int) -> list[Row]:
+        monotonic_us = (self.taken // 10 + 1) * SECOND_US
+        rows = [(wall_us, monotonic_us, channel, 2, float(self.taken + 1 + channel)) for channel in range(10)]
+        self.taken += 10
+        return rows
+
+
+async def hand_over_history(node: Node, sensors: Sensors, seconds: int) -> None:
+    async with connected(node, HELLO) as agent:
+        for start in range(0, seconds, ROWS_A_MESSAGE // 10):
+            rows = sensors.history(min(ROWS_A_MESSAGE // 10, seconds - start))
+            assert isinstance(await agent.hand_over(rows), Stored)
+
+
+async def hand_over_through_a_kill(node: Node, sensors: Sensors, forwarder: ServiceProcess) -> None:
+    """The forwarder is killed with samples in its hands. The agent asks what it has, and sends the rest again."""
+    rows = sensors.history(ROWS_A_MESSAGE // 10)
+    async with connected(node, HELLO) as agent:
+        answer = asyncio.create_task(agent.hand_over(rows))
+        await asyncio.sleep(0)
+        await asyncio.to_thread(forwarder.kill)
+        await asyncio.gather(answer, return_exceptions=True)
+    await asyncio.to_thread(forwarder.start)
+    async with connected(node) as agent:
+        welcome = await agent.say(HELLO)
+        assert isinstance(welcome, Welcome)
+        held = (welcome.last.monotonic_us, welcome.last.channel) if welcome.last else (0, -1)
+        missing = [row for row in rows if (row[1], row[2]) > held]
+        if missing:
+            assert isinstance(await agent.hand_over(missing), Stored)
+
+
+async def comes_within(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return False
+    return True
+
+
+@dataclass
+class Seen:
+    """What somebody who looks at the edge all the time would have seen."""
+
+    live_overtook: int = 0  # live samples that were stored while older ones were still missing
+    states: list[str | None] = field(default_factory=list)
+    last_rx: list[float] = field(default_factory=list)
+    last_sample: list[float] = field(default_factory=list)
+
+
+@asynccontextmanager
+async def measuring(agent: Agent, sensors: Sensors) -> AsyncIterator[None]:
+    """Live samples every second, until the end of the block."""
+    is_over = asyncio.Event()
+
+    async def measure() -> None:
+        while not await comes_within(is_over, 1.0):
+            assert isinstance(await agent.hand_over(sensors.now()), Stored)
+
+    task = asyncio.create_task(measure())
+    try:
+        yield
+    finally:
+        is_over.set()
+        await task
+
+
+@asynccontextmanager
+async def watched(pool: Pool, history: int) -> AsyncIterator[Seen]:
+    """Looks at the edge's database all the time, until the end of the block."""
+    seen = Seen()
+    is_over = asyncio.Event()
+
+    async def watch() -> None:
+        while not await comes_within(is_over, 0.05):
+            await _look(pool, history, seen)
+
+    task = asyncio.create_task(watch())
+    try:
+        yield seen
+    finally:
+        is_over.set()
+        await task
+
+
+async def _look(pool: Pool, history: int, seen: Seen) -> None:
+    row = await pool.fetchrow(
+        "SELECT reported_state, extract(epoch FROM last_rx_at)::float8 AS rx,"
+        "       extract(epoch FROM last_sample_ts)::float8 AS sample,"
+        "       (SELECT coalesce(max(upper(span)) - 1, 0) FROM streams, unnest(received) AS span) AS highest,"
+        "       (SELECT coalesce(sum(upper(span) - lower(span)), 0) FROM streams, unnest(received + lost) AS span) AS filled"
+        "  FROM device_liveness"
+    )
+    if row is None:
+        return
+    seen.states.append(row["reported_state"])
+    seen.last_rx.append(row["rx"] or 0.0)
+    seen.last_sample.append(row["sample"] or 0.0)
+    if row["highest"] > history and row["filled"] < row["highest"]:
+        seen.live_overtook += 1
+
+
+async def provision(pool: Pool) -> None:
+    async with pool.acquire() as connection:
+        await devices.register(
+            connection, tenant_id="demo", farm_id="farm-1", barn_id="barn-1", device_id="node-1", kind="node"
+        )
