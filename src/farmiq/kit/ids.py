@@ -5,7 +5,7 @@ from uuid import UUID
 
 import uuid_utils.compat
 
-_LOW_64 = (1 << 64) - 1
+LOW_64 = (1 << 64) - 1
 
 
 def new_id() -> UUID:
@@ -25,4 +25,4 @@ def sample_id(stream_id: UUID, seq: int) -> UUID:
     the index, and making half a million of them costs an addition each.
     """
     number = stream_id.int
-    return UUID(int=(number & ~_LOW_64) | ((number + seq) & _LOW_64))
+    return UUID(int=(number & ~LOW_64) | ((number + seq) & LOW_64))

@@ -3,10 +3,17 @@
 Count, sum, minimum and maximum can be merged in any order; an average of averages cannot, so none is ever kept.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from math import copysign, isfinite, isnan
 from typing import NamedTuple
 
+from farmiq.contracts.timestamps import to_us
+from farmiq.timeseries.coverage import Span
+from farmiq.timeseries.samples import SingleReading, StreamBatch
 from farmiq.timeseries.stream import Origin
+
+# A sum that leaves the numbers stands still here, below the end, where an average can still be made of it and sent as JSON.
+SUM_MAX = 1.78e308
 
 WINDOW_MICROSECONDS = {"1m": 60_000_000, "1h": 3_600_000_000, "1d": 86_400_000_000}
 
@@ -34,18 +41,29 @@ class Tally(NamedTuple):
         )
 
 
-def tally_minutes(
-    origin: Origin, samples: Iterable[tuple[str, str, str, int, float]], into: dict[Bucket, Tally]
-) -> None:
-    """Add samples (metric, sensor, unit, time in microseconds, value) to their minutes."""
-    minute = WINDOW_MICROSECONDS["1m"]
-    for metric, sensor, unit, at_us, value in samples:
-        bucket = Bucket(origin, metric, sensor, unit, "1m", at_us - at_us % minute)
-        known = into.get(bucket)
-        if known is None:
-            into[bucket] = Tally(1, value, value, value)
+def tally_batch(item: StreamBatch, span: Span, into: dict[Bucket, Tally]) -> None:
+    """Add the samples of the sequences in `span` to their minutes."""
+    batch, minute = item.batch, WINDOW_MICROSECONDS["1m"]
+    first, end = span[0] - batch.seq0, span[1] - batch.seq0
+    # A key of two small numbers while there are many, the bucket's full name once for each minute.
+    values: dict[tuple[int, int], list[float]] = {}
+    for channel, at_us, value in zip(batch.c[first:end], batch.t[first:end], batch.v[first:end], strict=True):
+        key = (channel, at_us - at_us % minute)
+        if key in values:
+            values[key].append(value)
         else:
-            into[bucket] = Tally(known.samples + 1, known.total + value, min(known.low, value), max(known.high, value))
+            values[key] = [value]
+    for (number, start_us), found in values.items():
+        channel_name = batch.channels[number]
+        bucket = Bucket(item.origin, channel_name.metric, channel_name.sensor or "", channel_name.unit, "1m", start_us)
+        _add(bucket, Tally(len(found), sum(found), min(found), max(found)), into)
+
+
+def tally_reading(reading: SingleReading, into: dict[Bucket, Tally]) -> None:
+    at_us = to_us(reading.occurred_at)
+    start_us = at_us - at_us % WINDOW_MICROSECONDS["1m"]
+    bucket = Bucket(reading.origin, reading.metric, "", reading.unit, "1m", start_us)
+    _add(bucket, Tally(1, reading.value, reading.value, reading.value), into)
 
 
 def with_wider_windows(minutes: dict[Bucket, Tally]) -> list[tuple[Bucket, Tally]]:
@@ -55,6 +73,28 @@ def with_wider_windows(minutes: dict[Bucket, Tally]) -> list[tuple[Bucket, Tally
         for window in ("1h", "1d"):
             width = WINDOW_MICROSECONDS[window]
             wider = bucket._replace(window=window, start_us=bucket.start_us - bucket.start_us % width)
-            known = merged.get(wider)
-            merged[wider] = tally if known is None else known.merged(tally)
+            _add(wider, tally, merged)
     return sorted(merged.items())
+
+
+def _add(bucket: Bucket, tally: Tally, into: dict[Bucket, Tally]) -> None:
+    known = into.get(bucket)
+    into[bucket] = tally if known is None else known.merged(tally)
+
+
+def at_one_place(aggregates: Sequence[tuple[Bucket, Tally]]) -> Sequence[tuple[Bucket, Tally]]:
+    """A device that moved has one bucket all the same: its place is kept beside the bucket and is no part of its key."""
+    origins = {bucket.origin for bucket, _ in aggregates}
+    if len({(origin.tenant_id, origin.device_id) for origin in origins}) == len(origins):
+        return aggregates
+    place = {(origin.tenant_id, origin.device_id): origin for origin in sorted(origins)}
+    merged: dict[Bucket, Tally] = {}
+    for bucket, tally in aggregates:
+        _add(bucket._replace(origin=place[bucket.origin.tenant_id, bucket.origin.device_id]), tally, merged)
+    return sorted(merged.items())
+
+
+def bounded(total: float) -> float:
+    if isfinite(total):
+        return min(max(total, -SUM_MAX), SUM_MAX)
+    return 0.0 if isnan(total) else copysign(SUM_MAX, total)

@@ -1,14 +1,11 @@
 """The rows of `telemetry_raw` that samples become."""
 
-from collections.abc import Iterator
 from datetime import datetime
 from uuid import UUID
 
 import msgspec
 
 from farmiq.contracts.telemetry import TelemetryBatch
-from farmiq.contracts.timestamps import from_us
-from farmiq.kit.ids import sample_id
 from farmiq.timeseries.coverage import Span
 from farmiq.timeseries.stream import Origin
 
@@ -42,21 +39,6 @@ class SingleReading(msgspec.Struct, frozen=True):
     unit: str
 
 
-def rows_of(item: StreamBatch, span: Span, ingested_at: datetime) -> Iterator[Row]:
-    """The rows of the sequences in `span`."""
-    batch, origin = item.batch, item.origin
-    offset = batch.seq0
-    channels = [(channel.metric, channel.unit or None, channel.sensor) for channel in batch.channels]
-    for seq in range(*span):
-        at = seq - offset
-        metric, unit, sensor = channels[batch.c[at]]
-        yield (
-            sample_id(batch.stream_id, seq), origin.tenant_id, origin.farm_id, origin.barn_id, origin.device_id,
-            from_us(batch.t[at]), metric, batch.v[at], unit,
-            ingested_at, batch.stream_id, seq, sensor, batch.time_quality,
-        )  # fmt: skip
-
-
 def row_of(reading: SingleReading, ingested_at: datetime) -> Row:
     origin = reading.origin
     return (
@@ -64,12 +46,3 @@ def row_of(reading: SingleReading, ingested_at: datetime) -> Row:
         reading.occurred_at, reading.metric, reading.value, reading.unit or None,
         ingested_at, None, None, None, None,
     )  # fmt: skip
-
-
-def values_of(item: StreamBatch, span: Span) -> Iterator[tuple[str, str, str, int, float]]:
-    """What the aggregates need of the sequences in `span`: metric, sensor, unit, time in microseconds, value."""
-    batch = item.batch
-    channels = [(channel.metric, channel.sensor or "", channel.unit or "") for channel in batch.channels]
-    for at in range(span[0] - batch.seq0, span[1] - batch.seq0):
-        metric, sensor, unit = channels[batch.c[at]]
-        yield metric, sensor, unit, batch.t[at], batch.v[at]
