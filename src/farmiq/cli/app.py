@@ -4,12 +4,15 @@ import typer
 
 from farmiq import __version__
 from farmiq.cli import exits
+from farmiq.cli.device import device
 from farmiq.cli.doctor import doctor
 from farmiq.cli.down import down
 from farmiq.cli.env import env
+from farmiq.cli.jobs import jobs
 from farmiq.cli.logs import logs
 from farmiq.cli.migrate import migrate
 from farmiq.cli.run import run
+from farmiq.cli.spool import spool
 from farmiq.cli.status import status
 from farmiq.cli.terminal import say
 from farmiq.cli.up import up
@@ -46,3 +49,6 @@ for command in (up, down, status, logs, env, doctor):
     app.command()(command)
 app.command()(run)
 app.command()(migrate)
+app.add_typer(jobs)
+app.add_typer(device)
+app.add_typer(spool)

@@ -21,6 +21,7 @@ from farmiq.kit.metrics import new_registry
 from farmiq.kit.settings import BadSettings
 
 EXIT_FAILED = 1
+CANCEL_SECONDS = 0.5  # until a loop that goes on is cancelled again
 EXIT_BAD_SETTINGS = 78  # sysexits EX_CONFIG: starting again will not help
 
 log = log_lines.get_logger(__name__)
@@ -60,9 +61,12 @@ class Lifetime:
                 raise Fatal("A loop of this service was cancelled from inside and has ended")
             task.result()
             return
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+        while not task.done():
+            # Once is not always enough: a driver that is just connecting may take a cancellation for a failed connection.
+            task.cancel()
+            await asyncio.wait({task}, timeout=CANCEL_SECONDS)
+        if not task.cancelled():
+            task.result()
 
     async def readiness(self, timeout_seconds: float = 2.0) -> dict[str, str]:
         """Every check's name with "ok" or what is wrong."""

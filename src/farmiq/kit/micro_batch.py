@@ -1,12 +1,12 @@
 """How messages go into the database: many in one transaction, again while it is away, and alone when one spoils the rest."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import asyncpg
 
 from farmiq.kit.errors import Rejected
-from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import RETRY
 from farmiq.kit.retry import Backoff
@@ -30,8 +30,8 @@ UNFIT: tuple[type[Exception], ...] = (
 )
 
 
-async def until_stored(life: Lifetime, work: Callable[[], Awaitable[R]]) -> R:
-    """Until it is committed. `work` must be idempotent: a commit whose answer was lost on the way is done again."""
+async def until_stored(work: Callable[[], Awaitable[R]]) -> R:
+    """Until it is committed, or cancelled. `work` must be idempotent: a commit whose answer was lost is done again."""
     backoff = Backoff(base_seconds=0.05, cap_seconds=2.0)
     while True:
         try:
@@ -39,7 +39,7 @@ async def until_stored(life: Lifetime, work: Callable[[], Awaitable[R]]) -> R:
         except RETRY as error:
             if backoff.failures == 0:
                 log.warning("database_waited_for", reason=str(error) or type(error).__name__)
-            await life.pause(backoff.next_seconds())
+            await asyncio.sleep(backoff.next_seconds())
 
 
 async def together_or_alone(

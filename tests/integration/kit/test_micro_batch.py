@@ -7,7 +7,6 @@ import asyncpg
 import pytest
 
 from farmiq.kit.errors import Rejected
-from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.micro_batch import together_or_alone, until_stored
 from farmiq.kit.postgres import Pool, open_pool
 from support.postgres import NewDatabase
@@ -96,7 +95,7 @@ async def test_work_is_tried_until_the_database_takes_it_and_other_errors_are_ra
     async def bug() -> None:
         raise KeyError("a bug")
 
-    assert await asyncio.wait_for(until_stored(Lifetime("test"), work), 10) == "stored"
+    assert await asyncio.wait_for(until_stored(work), 10) == "stored"
     assert tries == 3
     with pytest.raises(KeyError):
-        await until_stored(Lifetime("test"), bug)
+        await until_stored(bug)

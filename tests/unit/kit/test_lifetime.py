@@ -83,3 +83,24 @@ def test_a_replica_has_a_name_of_its_own() -> None:
     assert instance_id("edge-test", {"INSTANCE_ID": "edge-7"}) == "edge-7"
     assert instance_id("edge-test", {"HOSTNAME": "box"}).startswith("box-")
     assert instance_id("edge-test", {}).startswith("edge-test-")
+
+
+async def test_a_loop_that_takes_the_first_cancellation_for_a_failure_is_cut_all_the_same() -> None:
+    tries = 0
+
+    async def loop() -> None:
+        nonlocal tries
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                tries += 1
+                if tries > 1:
+                    raise
+
+    life = Lifetime("test")
+    running = asyncio.create_task(life.until_stopped(loop()))
+    await asyncio.sleep(0)
+    life.stopping.set()
+    await asyncio.wait_for(running, 20)
+    assert tries == 2

@@ -34,7 +34,7 @@ async def consume(life: Lifetime, settings: TelemetryServiceSettings, bus: Consu
         deliveries = await bus.next_batch(settings.consume_batch_messages, settings.consume_batch_wait_ms / 1000)
         if not deliveries:
             return
-        for outcome in await until_stored(life, partial(store_now, deliveries)):
+        for outcome in await until_stored(partial(store_now, deliveries)):
             await _settle(bus, outcome, counters)
 
 
