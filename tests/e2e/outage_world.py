@@ -5,7 +5,10 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
+
+import aiohttp
 
 from farmiq.device.handover import ChannelName, Hello, Row, Stored, Welcome
 from farmiq.edge.ingress_gateway import devices
@@ -77,10 +80,17 @@ async def comes_within(event: asyncio.Event, seconds: float) -> bool:
 class Seen:
     """What somebody who looks at the edge all the time would have seen."""
 
-    live_overtook: int = 0  # live samples that were stored while older ones were still missing
-    states: list[str | None] = field(default_factory=list)
-    last_rx: list[float] = field(default_factory=list)
-    last_sample: list[float] = field(default_factory=list)
+    live_overtook: int = 0  # looks at which live samples were stored while older ones were still missing
+    online: list[bool] = field(default_factory=list)
+    last_rx: list[str] = field(default_factory=list)
+    last_sample: list[str] = field(default_factory=list)
+
+    def add(self, device: dict[str, Any], history: int) -> None:
+        self.online.append(device["online"])
+        self.last_rx.append(device["last_rx_at"])
+        self.last_sample.append(device["last_sample_ts"] or "")
+        marks = device["marks"]
+        self.live_overtook += bool(marks and marks["edge_highest_seq"] > history and marks["edge_missing"])
 
 
 @asynccontextmanager
@@ -101,38 +111,25 @@ async def measuring(agent: Agent, sensors: Sensors) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def watched(pool: Pool, history: int) -> AsyncIterator[Seen]:
-    """Looks at the edge's database all the time, until the end of the block."""
+async def watched(telemetry: ServiceProcess, token: str, history: int) -> AsyncIterator[Seen]:
+    """Asks the edge about the device all the time, until the end of the block."""
     seen = Seen()
     is_over = asyncio.Event()
+    url = f"{telemetry.url}/api/v1/devices/node-1?tenant_id=demo"
 
-    async def watch() -> None:
+    async def watch(session: aiohttp.ClientSession) -> None:
         while not await comes_within(is_over, 0.05):
-            await _look(pool, history, seen)
+            async with session.get(url) as answer:
+                if answer.status == 200:
+                    seen.add(await answer.json(), history)
 
-    task = asyncio.create_task(watch())
-    try:
-        yield seen
-    finally:
-        is_over.set()
-        await task
-
-
-async def _look(pool: Pool, history: int, seen: Seen) -> None:
-    row = await pool.fetchrow(
-        "SELECT reported_state, extract(epoch FROM last_rx_at)::float8 AS rx,"
-        "       extract(epoch FROM last_sample_ts)::float8 AS sample,"
-        "       (SELECT coalesce(max(upper(span)) - 1, 0) FROM streams, unnest(received) AS span) AS highest,"
-        "       (SELECT coalesce(sum(upper(span) - lower(span)), 0) FROM streams, unnest(received + lost) AS span) AS filled"
-        "  FROM device_liveness"
-    )
-    if row is None:
-        return
-    seen.states.append(row["reported_state"])
-    seen.last_rx.append(row["rx"] or 0.0)
-    seen.last_sample.append(row["sample"] or 0.0)
-    if row["highest"] > history and row["filled"] < row["highest"]:
-        seen.live_overtook += 1
+    async with aiohttp.ClientSession(headers={"authorization": f"Bearer {token}"}) as session:
+        task = asyncio.create_task(watch(session))
+        try:
+            yield seen
+        finally:
+            is_over.set()
+            await task
 
 
 async def provision(pool: Pool) -> None:

@@ -21,6 +21,7 @@ from support.mosquitto import Broker
 from support.service_process import ServiceProcess, service_process
 from support.waiting import eventually
 
+TOKEN = "for-this-test-only"
 OUTAGE_SECONDS = int(float(os.environ.get("FARMIQ_OUTAGE_HOURS", "48")) * 3600)
 
 
@@ -33,12 +34,19 @@ def node(tmp_path: Path, run_folder: Path, mosquitto: Broker) -> Node:
 
 @pytest.fixture
 def gateway(edge_url: str, mosquitto: Broker, run_folder: Path, tmp_path: Path) -> Iterator[ServiceProcess]:
-    environ = {"DATABASE_URL": edge_url, "MQTT_URL": mosquitto.url("edge-ingress-gateway"), "ADMIN_TOKEN": "test-only"}
+    environ = {"DATABASE_URL": edge_url, "MQTT_URL": mosquitto.url("edge-ingress-gateway"), "ADMIN_TOKEN": TOKEN}
     with service_process("edge-ingress-gateway", environ, run_folder, tmp_path / "gateway.log") as process:
         yield process
 
 
-async def live_through(node: Node, pool: Pool, mosquitto: Broker) -> Sensors:
+@pytest.fixture
+def telemetry(edge_url: str, run_folder: Path, tmp_path: Path) -> Iterator[ServiceProcess]:
+    environ = {"DATABASE_URL": edge_url, "ADMIN_TOKEN": TOKEN}
+    with service_process("edge-telemetry-timeseries", environ, run_folder, tmp_path / "telemetry.log") as process:
+        yield process
+
+
+async def live_through(node: Node, pool: Pool, mosquitto: Broker, telemetry: ServiceProcess) -> Sensors:
     """The outage, a kill in its middle, the broker's return, and live samples until everything has arrived."""
     sensors = Sensors(OUTAGE_SECONDS)
     with node.forwarder() as forwarder:
@@ -46,7 +54,7 @@ async def live_through(node: Node, pool: Pool, mosquitto: Broker) -> Sensors:
         await hand_over_through_a_kill(node, sensors, forwarder)
         await hand_over_history(node, sensors, OUTAGE_SECONDS - sensors.taken // 10)
         history = sensors.taken
-        async with connected(node, HELLO) as agent, watched(pool, history) as seen:
+        async with connected(node, HELLO) as agent, watched(telemetry, TOKEN, history) as seen:
             mosquitto.start()
             async with measuring(agent, sensors):
                 await eventually(lambda: is_filled(pool, history), 170, "the backlog at the edge")
@@ -54,8 +62,8 @@ async def live_through(node: Node, pool: Pool, mosquitto: Broker) -> Sensors:
     assert seen.live_overtook > 0
     assert seen.last_rx == sorted(seen.last_rx)
     assert seen.last_sample == sorted(seen.last_sample)
-    told = [state for state in seen.states if state is not None]
-    assert set(told) == {"online"}
+    came_back_at = seen.online.index(True)
+    assert all(seen.online[came_back_at:])
     return sensors
 
 
@@ -66,11 +74,11 @@ async def is_filled(pool: Pool, samples: int) -> bool:
 
 
 async def test_48_hours_without_a_broker_and_a_kill_lose_nothing_and_live_samples_come_first(
-    node: Node, gateway: ServiceProcess, edge_pool: Pool, mosquitto: Broker
+    node: Node, gateway: ServiceProcess, telemetry: ServiceProcess, edge_pool: Pool, mosquitto: Broker
 ) -> None:
     await provision(edge_pool)
     mosquitto.kill()
-    sensors = await live_through(node, edge_pool, mosquitto)
+    sensors = await live_through(node, edge_pool, mosquitto, telemetry)
     stored = await edge_pool.fetchrow(
         "SELECT count(*), count(DISTINCT seq) AS different, count(*) FILTER (WHERE metric_value = seq) AS right_ones,"
         "       min(seq), max(seq) FROM telemetry_raw"
@@ -81,12 +89,12 @@ async def test_48_hours_without_a_broker_and_a_kill_lose_nothing_and_live_sample
 
 
 async def test_a_cap_too_small_for_the_outage_ends_with_stored_plus_declared_lost_equal_to_captured(
-    node: Node, gateway: ServiceProcess, edge_pool: Pool, mosquitto: Broker
+    node: Node, gateway: ServiceProcess, telemetry: ServiceProcess, edge_pool: Pool, mosquitto: Broker
 ) -> None:
     await provision(edge_pool)
     node.variables["NODE_FORWARDER_MAX_SPOOL_BYTES"] = str(OUTAGE_SECONDS * 10 * 40 // 4)
     mosquitto.kill()
-    sensors = await live_through(node, edge_pool, mosquitto)
+    sensors = await live_through(node, edge_pool, mosquitto, telemetry)
     stored = await edge_pool.fetchval("SELECT count(*) FROM telemetry_raw")
     told = await edge_pool.fetchval("SELECT sum(count) FROM stream_losses")
     assert 0 < told < sensors.taken

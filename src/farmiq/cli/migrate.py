@@ -39,7 +39,7 @@ def migrate(
         say(f"The {tier} database is at the newest revision already.")
 
 
-def database_url(tier: Tier, environ: Mapping[str, str]) -> str:
+def database_url(tier: Tier, environ: Mapping[str, str], command: str | None = None) -> str:
     """What was asked for by name wins over what happens to run here."""
     from farmiq.kit.settings import Secret, Settings, load
 
@@ -58,5 +58,5 @@ def database_url(tier: Tier, environ: Mapping[str, str]) -> str:
         raise BadSetting(
             f"which {tier} database?",
             why="DATABASE_URL is not set, and no farm runs on this machine.",
-            fix=f"DATABASE_URL=postgresql://user:password@host:5432/database farmiq migrate {tier}",
+            fix=f"DATABASE_URL=postgresql://user:password@host:5432/database farmiq {command or f'migrate {tier}'}",
         ) from error

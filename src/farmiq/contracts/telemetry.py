@@ -150,7 +150,10 @@ class TelemetryIngested(Struct, frozen=True, kw_only=True):
 
 
 class TelemetryAggregated(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`telemetry.aggregated`: one metric of one device over one window. `sum_value` and `count` let windows be merged."""
+    """`telemetry.aggregated`: one metric of one device over one window. `sum_value` and `count` let windows be merged.
+
+    A later one for the same bucket replaces it: it has the larger `count`. Without a `sensor` it is of a single reading's device.
+    """
 
     metric_type: MetricName
     aggregation_window: Window
@@ -162,6 +165,7 @@ class TelemetryAggregated(Struct, frozen=True, kw_only=True, omit_defaults=True)
     sum_value: float | None = None
     bucket_start_at: Timestamp | None = None
     bucket_end_at: Timestamp | None = None
+    sensor: Id | None = None
 
     def __post_init__(self) -> None:
         if not all(map(isfinite, (self.avg_value, self.min_value, self.max_value, self.sum_value or 0.0))):

@@ -21,7 +21,7 @@ After a crash, between any two of these steps: a row is pending (it is claimed a
 puts it back, and it is sent again; the cloud knows its id and answers `duplicate`).
 
 The files, in the order of a row's life: `event`, `append`, `announcer`, `claim`, `verdicts` (pure), `settle`,
-`recovery`, `backlog` (what an operator asks), `redrive`, `retire`.
+`recovery`, `backlog` (what an operator asks), `unsent` (what the cloud does not have), `redrive`, `retire`.
 """
 
 from farmiq.outbox.announcer import CHANNEL, Announcer

@@ -17,6 +17,9 @@ gone AS (
   RETURNING o.id)
 SELECT (SELECT id FROM page ORDER BY id DESC LIMIT 1) AS last_id, (SELECT count(*) FROM gone) AS removed
 """
+_RETIRABLE: Final = """
+SELECT count(*) FROM sync_outbox WHERE status = 'acked' AND updated_at < clock_timestamp() - make_interval(days => $1)
+"""
 
 START: Final = UUID(int=0)
 
@@ -31,3 +34,8 @@ async def retire(connection: Connection, after: UUID, *, retention_days: int, li
     row = await connection.fetchrow(_RETIRE, after, limit, retention_days)
     assert row is not None  # noqa: S101 - a SELECT without FROM always has its one row
     return Page(row["last_id"], row["removed"])
+
+
+async def count_retirable(connection: Connection, *, retention_days: int) -> int:
+    """How many rows `retire` would remove. Reads the whole table: for a person who asks."""
+    return int(await connection.fetchval(_RETIRABLE, retention_days))

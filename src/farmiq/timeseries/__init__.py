@@ -18,5 +18,10 @@ The owners are `edge-telemetry-timeseries` and `cloud-telemetry-service`. Everyb
 - `rollup.py`    the aggregates of some samples (pure)
 - `samples.py`   the rows of a batch (pure)
 - `admission.py` the transaction's steps, in order
-- `store.py`     every SQL statement
+- `store.py`     every SQL statement that writes
+
+Questions have files of their own, each with its statements and its routes: `queries.py` and `routes.py` (samples, totals),
+`aggregates.py` and `chart_routes.py` (charts, and which metrics there are), `completeness.py` and `stream_routes.py` (gaps and
+losses); `parameters.py` holds what may be asked, `paging.py` where a page ended. A page reads a number of rows that depends on
+the page and not on the table.
 """

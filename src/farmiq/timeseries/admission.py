@@ -1,6 +1,6 @@
 """What happens to measurements, in order, inside the caller's transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -11,16 +11,10 @@ from farmiq.contracts.timestamps import to_us
 from farmiq.kit.postgres import Connection
 from farmiq.timeseries import store
 from farmiq.timeseries.coverage import Span, missing, normalise
+from farmiq.timeseries.packed_rows import rows_of
 from farmiq.timeseries.partitions import months_of
-from farmiq.timeseries.rollup import Bucket, Tally, tally_minutes, with_wider_windows
-from farmiq.timeseries.samples import (
-    Row,
-    SingleReading,
-    StreamBatch,
-    row_of,
-    rows_of,
-    values_of,
-)
+from farmiq.timeseries.rollup import Bucket, Tally, tally_batch, tally_reading, with_wider_windows
+from farmiq.timeseries.samples import SingleReading, StreamBatch, row_of
 from farmiq.timeseries.stream import Coverage, Origin
 
 STREAM_OF_ANOTHER_DEVICE = "stream_of_another_device"
@@ -33,12 +27,17 @@ class Admission(msgspec.Struct, frozen=True):
     refusal: str | None = None
 
 
+Locked = Mapping[UUID, Coverage]
+"""Streams whose rows the caller's transaction holds. What is stored is added to them: afterwards they say what is there."""
+
+
 async def admit_batches(
-    connection: Connection, batches: Sequence[StreamBatch], ingested_at: datetime
+    connection: Connection, batches: Sequence[StreamBatch], ingested_at: datetime, locked: Locked | None = None
 ) -> list[Admission]:
     """Store what is missing of each batch. Answers in the order of the batches."""
-    streams = await store.lock_streams(connection, {item.batch.stream_id: item.origin for item in batches})
-    rows: list[Row] = []
+    wanted = {item.batch.stream_id: item.origin for item in batches}
+    streams = await store.lock_streams(connection, wanted) if locked is None else locked
+    rows: list[bytes] = []
     minutes: dict[Bucket, Tally] = {}
     admissions = [_take(streams[item.batch.stream_id], item, ingested_at, rows, minutes) for item in batches]
     await _write(connection, rows, minutes)
@@ -55,19 +54,20 @@ async def admit_readings(
         return []
     await store.ensure_months(connection, months_of(to_us(reading.occurred_at) for reading in readings))
     ordered = sorted(readings, key=lambda reading: reading.event_id)
-    new_ids = await store.insert_readings(connection, [row_of(reading, ingested_at) for reading in ordered])
-    fresh = [reading for reading in _one_per_event(readings) if reading.event_id in new_ids]
+    new_keys = await store.insert_readings(connection, [row_of(reading, ingested_at) for reading in ordered])
+    fresh = [reading for key, reading in _one_per_row(readings).items() if key in new_keys]
     minutes: dict[Bucket, Tally] = {}
     for reading in fresh:
-        sample = (reading.metric, "", reading.unit, to_us(reading.occurred_at), reading.value)
-        tally_minutes(reading.origin, [sample], minutes)
+        tally_reading(reading, minutes)
     await store.merge_aggregates(connection, with_wider_windows(minutes))
     return fresh
 
 
-async def declare_lost(connection: Connection, origin: Origin, event_id: UUID, loss: TelemetryLoss) -> Admission:
+async def declare_lost(
+    connection: Connection, origin: Origin, event_id: UUID, loss: TelemetryLoss, locked: Locked | None = None
+) -> Admission:
     """Write a loss into the ledger and count its range as filled, except where the samples are here after all."""
-    streams = await store.lock_streams(connection, {loss.stream_id: origin})
+    streams = await store.lock_streams(connection, {loss.stream_id: origin}) if locked is None else locked
     stream = streams[loss.stream_id]
     if stream.origin != origin:
         return Admission([], STREAM_OF_ANOTHER_DEVICE)
@@ -78,26 +78,27 @@ async def declare_lost(connection: Connection, origin: Origin, event_id: UUID, l
     return Admission(declared)
 
 
-def _one_per_event(readings: Sequence[SingleReading]) -> list[SingleReading]:
-    return list({reading.event_id: reading for reading in reversed(readings)}.values())
+def _one_per_row(readings: Sequence[SingleReading]) -> dict[tuple[UUID, datetime], SingleReading]:
+    """By the key of the table. Of several with one key, the first is the one that is stored."""
+    return {(reading.event_id, reading.occurred_at): reading for reading in reversed(readings)}
 
 
 def _take(
-    stream: Coverage, item: StreamBatch, ingested_at: datetime, rows: list[Row], minutes: dict[Bucket, Tally]
+    stream: Coverage, item: StreamBatch, ingested_at: datetime, rows: list[bytes], minutes: dict[Bucket, Tally]
 ) -> Admission:
     if stream.origin != item.origin:
         return Admission([], STREAM_OF_ANOTHER_DEVICE)
     fresh = missing(stream.received, item.span)
     for span in fresh:
-        rows.extend(rows_of(item, span, ingested_at))
-        tally_minutes(item.origin, values_of(item, span), minutes)
+        rows.append(rows_of(item, span, ingested_at))
+        tally_batch(item, span, minutes)
     if fresh:
         stream.add(fresh)
         stream.boot_id, stream.channels = item.batch.boot_id, item.batch.channels
     return Admission(fresh)
 
 
-async def _write(connection: Connection, rows: Sequence[Row], minutes: dict[Bucket, Tally]) -> None:
+async def _write(connection: Connection, rows: Sequence[bytes], minutes: dict[Bucket, Tally]) -> None:
     if not rows:
         return
     await store.ensure_months(connection, months_of(bucket.start_us for bucket in minutes))

@@ -1,32 +1,38 @@
-"""Questions about measurements. Every one is of one tenant."""
+"""Questions about samples. Every one is of one tenant, and reads a number of rows that depends on the page, not on the table."""
 
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from farmiq.kit.postgres import Connection
-from farmiq.timeseries.coverage import contiguous_to, count, normalise
-from farmiq.timeseries.store import spans_of
+from farmiq.timeseries.paging import AfterReading
 
-_READINGS = """
-    SELECT id, farm_id, barn_id, device_id, occurred_at, metric_type, metric_value, unit, sensor, stream_id, seq,
-           time_quality, ingested_at
+# A metric that a device has once an hour is looked for among all its samples. A page stops there and says where to go on,
+# instead of reading a month for an answer that may be empty.
+SCANNED_ROWS_MAX = 50_000
+
+_COLUMNS = """id, farm_id, barn_id, device_id, occurred_at, metric_type, metric_value, unit, sensor, stream_id, seq,
+           time_quality, ingested_at"""
+# The first page begins before the smallest id at the end of the range, so one form serves every page and its plan holds
+# whether or not PostgreSQL looks at the values. The bound on occurred_at alone is what leaves out whole partitions.
+_NEWEST = f"""
+    SELECT {_COLUMNS}
       FROM telemetry_raw
-     WHERE tenant_id = $1 AND device_id = $2 AND occurred_at >= $3 AND occurred_at < $4
-       AND ($5::text IS NULL OR metric_type = $5)
-       AND ($6::timestamptz IS NULL OR (occurred_at, id) < ($6, $7::uuid))
+     WHERE tenant_id = $1 AND device_id = $2 AND occurred_at >= $3
+       AND occurred_at <= $4 AND (occurred_at, id) < ($4, $5)
      ORDER BY occurred_at DESC, id DESC
-     LIMIT $8
-"""
-_STREAMS = """
-    SELECT stream_id, farm_id, barn_id, device_id, received, lost, first_seen_at, last_seen_at
-      FROM streams
-     WHERE tenant_id = $1 AND ($2::text IS NULL OR device_id = $2)
-     ORDER BY device_id, stream_id
-     LIMIT $3
-"""
+     LIMIT $6
+"""  # noqa: S608 - our own constants
+_NEWEST_OF_METRIC = f"""
+    SELECT * FROM ({_NEWEST}) AS newest
+     WHERE metric_type = $7 AND ($8::text IS NULL OR coalesce(sensor, '') = $8)
+     ORDER BY occurred_at DESC, id DESC
+     LIMIT $9
+"""  # noqa: S608 - our own constants
+_STOPPED_AT = f"SELECT occurred_at, id FROM ({_NEWEST}) AS newest OFFSET $6 - 1"  # noqa: S608 - our own constants
+
+SMALLEST_ID = UUID(int=0)
 
 
 class ReadingRow(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -45,20 +51,11 @@ class ReadingRow(msgspec.Struct, frozen=True, omit_defaults=True):
     ingested_at: datetime
 
 
-class StreamRow(msgspec.Struct, frozen=True):
-    """`missing` counts the gaps below the highest sequence seen: neither stored nor declared lost."""
+class Readings(msgspec.Struct, frozen=True):
+    """`stopped_at` is where the next page begins; None when there is nothing behind this one."""
 
-    stream_id: UUID
-    farm_id: str
-    barn_id: str
-    device_id: str
-    contiguous_seq: int
-    highest_seq: int
-    stored: int
-    lost: int
-    missing: int
-    first_seen_at: datetime
-    last_seen_at: datetime
+    rows: list[ReadingRow]
+    stopped_at: AfterReading | None
 
 
 async def readings(
@@ -68,30 +65,25 @@ async def readings(
     device_id: str,
     since: datetime,
     until: datetime,
-    metric: str | None,
-    before: tuple[datetime, UUID] | None,
+    metric: str | None = None,
+    sensor: str | None = None,
+    before: AfterReading | None = None,
     limit: int,
-) -> list[ReadingRow]:
-    """Newest first; `before` is the last row of the page before."""
-    at, row_id = before or (None, None)
-    rows = await connection.fetch(_READINGS, tenant_id, device_id, since, until, metric, at, row_id, limit)
-    return [ReadingRow(**row) for row in rows]
+    scanned_rows_max: int = SCANNED_ROWS_MAX,
+) -> Readings:
+    """Newest first; `before` is where the page before stopped. A sensor without a name is ''."""
+    end = (tenant_id, device_id, since, *(before or AfterReading(until, SMALLEST_ID)))
+    if metric is None:
+        rows = [ReadingRow(**row) for row in await connection.fetch(_NEWEST, *end, limit)]
+        return Readings(rows, _last(rows, limit))
+    async with connection.transaction(isolation="repeatable_read", readonly=True):
+        found = await connection.fetch(_NEWEST_OF_METRIC, *end, scanned_rows_max, metric, sensor, limit)
+        rows = [ReadingRow(**row) for row in found]
+        if len(rows) == limit:
+            return Readings(rows, _last(rows, limit))
+        stopped = await connection.fetchrow(_STOPPED_AT, *end, scanned_rows_max)
+    return Readings(rows, None if stopped is None else AfterReading(stopped["occurred_at"], stopped["id"]))
 
 
-async def streams(connection: Connection, *, tenant_id: str, device_id: str | None, limit: int) -> list[StreamRow]:
-    rows = await connection.fetch(_STREAMS, tenant_id, device_id, limit)
-    return [_stream_row(dict(row)) for row in rows]
-
-
-def _stream_row(row: dict[str, Any]) -> StreamRow:
-    received, lost = spans_of(row.pop("received")), spans_of(row.pop("lost"))
-    filled = normalise([*received, *lost])
-    highest = filled[-1][1] - 1 if filled else 0
-    return StreamRow(
-        **row,
-        contiguous_seq=contiguous_to(filled),
-        highest_seq=highest,
-        stored=count(received),
-        lost=count(lost),
-        missing=highest - count(filled),
-    )
+def _last(rows: list[ReadingRow], limit: int) -> AfterReading | None:
+    return AfterReading(rows[-1].occurred_at, rows[-1].id) if len(rows) == limit else None

@@ -1,7 +1,7 @@
 """Every SQL statement on the measurement tables."""
 
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
 from uuid import UUID
 
 import asyncpg
@@ -12,7 +12,8 @@ from farmiq.contracts.timestamps import from_us
 from farmiq.kit.errors import Rejected
 from farmiq.kit.postgres import Connection
 from farmiq.timeseries.coverage import Span
-from farmiq.timeseries.rollup import Bucket, Tally
+from farmiq.timeseries.packed_rows import as_copy
+from farmiq.timeseries.rollup import Bucket, Tally, at_one_place, bounded
 from farmiq.timeseries.samples import COLUMNS, Row
 from farmiq.timeseries.stream import Coverage, Origin
 
@@ -20,17 +21,24 @@ _LOCK = """
     SELECT stream_id, tenant_id, farm_id, barn_id, device_id, received, lost
       FROM streams WHERE stream_id = ANY($1::uuid[]) ORDER BY stream_id FOR UPDATE
 """
-_KNOWN = "SELECT stream_id FROM streams WHERE stream_id = ANY($1::uuid[])"
+# All of them or none: whoever has to make a stream first must not hold another one while it waits.
+_LOCK_KNOWN = _LOCK.replace(
+    "ORDER BY",
+    "AND (SELECT count(*) FROM streams WHERE stream_id = ANY($1::uuid[])) = cardinality($1::uuid[]) ORDER BY",
+)
 _CREATE = """
     INSERT INTO streams (stream_id, tenant_id, farm_id, barn_id, device_id)
     SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[])
     ON CONFLICT (stream_id) DO NOTHING
 """
+# Ranges travel as text: the driver would take a list of multiranges for an array of two dimensions.
 _SAVE = """
-    UPDATE streams
-       SET received = $2, lost = $3, last_seen_at = now(),
-           boot_id = coalesce($4, boot_id), channels = coalesce($5, channels)
-     WHERE stream_id = $1
+    UPDATE streams AS known
+       SET received = seen.received::int8multirange, lost = seen.lost::int8multirange, last_seen_at = now(),
+           boot_id = coalesce(seen.boot_id, known.boot_id), channels = coalesce(seen.channels, known.channels)
+      FROM unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[], $5::jsonb[])
+           AS seen (stream_id, received, lost, boot_id, channels)
+     WHERE known.stream_id = seen.stream_id
 """
 _LOSS = """
     INSERT INTO stream_losses (event_id, tenant_id, farm_id, barn_id, device_id, stream_id, first_seq, last_seq, count,
@@ -43,7 +51,7 @@ _READING = f"""
     SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::text[],
                          $8::float8[], $9::text[], $10::timestamptz[], $11::uuid[], $12::bigint[], $13::text[], $14::smallint[])
     ON CONFLICT DO NOTHING
-    RETURNING id
+    RETURNING id, occurred_at
 """  # noqa: S608 - the names are our own constants
 _ID_TAKEN = """
     SELECT given.id FROM unnest($1::uuid[], $2::text[], $3::timestamptz[]) AS given (id, tenant_id, occurred_at)
@@ -61,7 +69,10 @@ _MERGE = """
            AS fresh (tenant_id, farm_id, barn_id, device_id, metric, sensor, unit, width, start_at, samples, total, low, high)
     ON CONFLICT (tenant_id, device_id, metric_type, "window", bucket_start_at, sensor, unit) DO UPDATE
        SET count = known.count + excluded.count,
-           sum_value = known.sum_value + excluded.sum_value,
+           -- PostgreSQL refuses a sum beyond the numbers, and with it every sample of the batch: such a sum stands still instead.
+           sum_value = CASE WHEN abs(known.sum_value / 2 + excluded.sum_value / 2) < 8.9e307
+                            THEN known.sum_value + excluded.sum_value
+                            ELSE sign(known.sum_value / 2 + excluded.sum_value / 2) * 1.78e308 END,
            min_value = least(known.min_value, excluded.min_value),
            max_value = greatest(known.max_value, excluded.max_value),
            updated_at = now()
@@ -70,7 +81,8 @@ _TOTALS = """
     SELECT (SELECT count(*) FROM streams) AS streams,
            (SELECT coalesce(sum(upper(span) - lower(span)), 0) FROM streams, unnest(received) AS span)::bigint AS in_streams,
            (SELECT coalesce(sum(upper(span) - lower(span)), 0) FROM streams, unnest(lost) AS span)::bigint AS lost,
-           (SELECT coalesce(sum(count), 0) FROM telemetry_agg WHERE "window" = '1d')::bigint AS stored
+           ((SELECT coalesce(sum(count), 0) FROM telemetry_agg WHERE "window" = '1d')
+            + (SELECT samples FROM retired_samples))::bigint AS stored
 """
 
 
@@ -85,21 +97,27 @@ async def lock_streams(connection: Connection, wanted: Mapping[UUID, Origin]) ->
 
     Made first and locked after, both in the order of the ids: nobody waits for a new row while holding an old one.
     """
-    known = {row["stream_id"] for row in await connection.fetch(_KNOWN, list(wanted))}
-    unknown = sorted(wanted.keys() - known)
-    if unknown:
-        await connection.execute(_CREATE, *_columns_of(unknown, wanted))
-    return {row["stream_id"]: _coverage(row) for row in await connection.fetch(_LOCK, list(wanted))}
+    if not wanted:
+        return {}
+    rows = await connection.fetch(_LOCK_KNOWN, list(wanted))
+    if not rows:
+        await connection.execute(_CREATE, *_columns_of(sorted(wanted), wanted))
+        rows = await connection.fetch(_LOCK, list(wanted))
+    return {row["stream_id"]: _coverage(row) for row in rows}
 
 
 async def save_coverage(connection: Connection, streams: Mapping[UUID, Coverage]) -> None:
-    await connection.executemany(
-        _SAVE,
-        [
-            (key, _multirange(row.received), _multirange(row.lost), row.boot_id, row.channels)
-            for key, row in sorted(streams.items())
-        ],
-    )
+    """Of streams that this transaction has locked."""
+    if streams:
+        rows = list(streams.values())
+        await connection.execute(
+            _SAVE,
+            list(streams),
+            [_multirange(row.received) for row in rows],
+            [_multirange(row.lost) for row in rows],
+            [row.boot_id for row in rows],
+            [None if row.channels is None else msgspec.Raw(msgspec.json.encode(row.channels)) for row in rows],
+        )
 
 
 async def record_loss(connection: Connection, origin: Origin, event_id: UUID, loss: TelemetryLoss) -> None:
@@ -115,25 +133,26 @@ async def ensure_months(connection: Connection, months: Sequence[date]) -> None:
         await connection.execute("SELECT ensure_month_partition('telemetry_raw', $1)", month)
 
 
-async def copy_rows(connection: Connection, rows: Sequence[Row]) -> None:
-    await connection.copy_records_to_table("telemetry_raw", records=rows, columns=COLUMNS)
+async def copy_rows(connection: Connection, rows: Sequence[bytes]) -> None:
+    await connection.copy_to_table("telemetry_raw", source=as_copy(rows), columns=COLUMNS, format="binary")
 
 
-async def insert_readings(connection: Connection, rows: Sequence[Row]) -> set[UUID]:
-    """The ids that were not here yet. An id that another tenant used is an error, because skipping it would lose a reading."""
+async def insert_readings(connection: Connection, rows: Sequence[Row]) -> set[tuple[UUID, datetime]]:
+    """The keys that were not here yet. An id that another tenant used is an error, because skipping it would lose a reading."""
     columns = [list(column) for column in zip(*rows, strict=True)]
-    new_ids = {row["id"] for row in await connection.fetch(_READING, *columns)}
-    if len(new_ids) < len(rows):
+    new_keys = {(row["id"], row["occurred_at"]) for row in await connection.fetch(_READING, *columns)}
+    if len(new_keys) < len(rows):
         taken = await connection.fetchval(_ID_TAKEN, columns[0], columns[1], columns[5])
         if taken is not None:
             raise EventIdTaken(f"event {taken} belongs to another tenant")
-    return new_ids
+    return new_keys
 
 
 async def merge_aggregates(connection: Connection, aggregates: Sequence[tuple[Bucket, Tally]]) -> None:
     """`aggregates` comes in the order of its keys: two writers take the rows in one order."""
     if not aggregates:
         return
+    aggregates = at_one_place(aggregates)
     buckets = [bucket for bucket, _ in aggregates]
     tallies = [tally for _, tally in aggregates]
     await connection.execute(
@@ -148,7 +167,7 @@ async def merge_aggregates(connection: Connection, aggregates: Sequence[tuple[Bu
         [bucket.window for bucket in buckets],
         [from_us(bucket.start_us) for bucket in buckets],
         [tally.samples for tally in tallies],
-        [tally.total for tally in tallies],
+        [bounded(tally.total) for tally in tallies],
         [tally.low for tally in tallies],
         [tally.high for tally in tallies],
     )
@@ -161,7 +180,7 @@ async def coverage_of(connection: Connection, stream_ids: Sequence[UUID]) -> dic
 
 
 async def totals(connection: Connection) -> dict[str, int]:
-    """How much is here, from coverage and daily aggregates: never by counting samples."""
+    """How much has come here, from coverage and daily aggregates, and from those that retention took: never by counting samples."""
     row = await connection.fetchrow(_TOTALS)
     assert row is not None  # noqa: S101 - a SELECT without FROM has one row
     return dict(row)
@@ -177,8 +196,8 @@ def _columns_of(stream_ids: Sequence[UUID], wanted: Mapping[UUID, Origin]) -> li
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-def _multirange(spans: Sequence[Span]) -> list["asyncpg.Range[int]"]:
-    return [asyncpg.Range(first, end) for first, end in spans]
+def _multirange(spans: Sequence[Span]) -> str:
+    return "{" + ",".join(f"[{first},{end})" for first, end in spans) + "}"
 
 
 def spans_of(multirange: "Sequence[asyncpg.Range[int]]") -> list[Span]:

@@ -43,8 +43,15 @@ EDGE_COLUMNS = {
     "edge_identity": "epoch changed_at",
     "device_liveness": (
         "device_id tenant_id farm_id barn_id last_rx_at last_sample_ts reported_state reported_at status_json"
+        " said_ts gone_at gone_ts status_at"
     ),
     "sensor_liveness": "tenant_id device_id metric_type sensor last_rx_at last_sample_ts reported_state",
+    "telemetry_agg_unsent": "tenant_id device_id metric_type sensor unit window bucket_start_at due_at",
+    "job_runs": (
+        "job_name last_started_at last_finished_at last_succeeded_at last_failed_at last_duration_seconds last_report"
+        " last_error last_instance_id"
+    ),
+    "retired_samples": "samples",
     "ops_alerts": (
         "id tenant_id kind subject dedupe_key status evidence opened_at last_seen_at acked_at acked_by closed_at"
     ),
@@ -53,7 +60,7 @@ CLOUD_COLUMNS = {
     "edges": "edge_cluster_id token_hash tenant_ids created_at revoked_at last_seen_at",
     "ingest_dedupe": "tenant_id event_id first_seen_at",
 } | {table: EDGE_COLUMNS[table] for table in ("weight_sessions", "media_objects", "inference_results")}
-SHARED_TABLES = ("telemetry_raw", "telemetry_agg", "streams", "stream_losses")
+SHARED_TABLES = ("telemetry_raw", "telemetry_agg", "streams", "stream_losses", "retired_samples", "job_runs")
 
 EDGE_INDEXES = [
     ("telemetry_raw", "(id, occurred_at)"),

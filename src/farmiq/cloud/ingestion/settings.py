@@ -3,7 +3,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from farmiq.contracts.limits import EDGE_BATCH_BYTES_MAX
-from farmiq.kit.settings import HttpSettings, Port, Positive, Secret
+from farmiq.kit.settings import HttpSettings, Port, Positive, Secret, Settings
 
 
 class IngestionSettings(HttpSettings, frozen=True, kw_only=True):
@@ -15,3 +15,10 @@ class IngestionSettings(HttpSettings, frozen=True, kw_only=True):
     ingestion_body_seconds_max: Positive = 30
     ingestion_requests_max: Positive = 32
     """At the same time, in one replica. More are told to come back, so that memory stays bounded."""
+
+
+class DedupeRetentionSettings(Settings, frozen=True, kw_only=True):
+    """Read by the job, in the service and in `farmiq jobs run`."""
+
+    ingest_dedupe_retention_days: Positive = 90
+    """Longer than an edge keeps a backup that it may be restored from: such an edge sends again what it had sent."""

@@ -1,10 +1,14 @@
 """Every statement on `ingest_dedupe`."""
 
 from collections.abc import Collection, Iterable
-from typing import Final
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
 
-from farmiq.cloud.ingestion.screening import Key
 from farmiq.kit.postgres import Connection
+
+if TYPE_CHECKING:
+    # Only its name is needed here, and screening brings the web stack, which a job on this table has no use for.
+    from farmiq.cloud.ingestion.screening import Key
 
 LOCK_SECONDS: Final = 10
 
@@ -20,13 +24,10 @@ _FORGET: Final = """
 DELETE FROM ingest_dedupe AS d USING unnest($1::text[], $2::uuid[]) AS given (tenant_id, event_id)
 WHERE d.tenant_id = given.tenant_id AND d.event_id = given.event_id
 """
-_PARTITIONS: Final = """
-SELECT ensure_month_partition('ingest_dedupe', ((now() AT TIME ZONE 'UTC') + make_interval(months => ahead))::date)
-FROM generate_series(0, 2) AS ahead
-"""
+_NEWEST: Final = "SELECT max(first_seen_at) FROM {partition}"
 
 
-async def add(connection: Connection, keys: Collection[Key]) -> set[Key]:
+async def add(connection: Connection, keys: "Collection[Key]") -> "set[Key]":
     """Remember these and return the ones that were not there.
 
     All requests write in the same order, so two of them with the same events never wait for each other in a circle.
@@ -36,16 +37,17 @@ async def add(connection: Connection, keys: Collection[Key]) -> set[Key]:
     return {(row["tenant_id"], row["event_id"]) for row in rows}
 
 
-async def forget(connection: Connection, keys: Collection[Key]) -> None:
+async def forget(connection: Connection, keys: "Collection[Key]") -> None:
     """Take back what `add` wrote in this transaction: it is not on the bus."""
     await connection.execute(_FORGET, *_columns(keys))
 
 
-async def prepare_months(connection: Connection) -> None:
-    """The partitions of this month and the two to come. Without them everything would gather in the default one."""
-    await connection.execute(_PARTITIONS)
+async def newest(connection: Connection, partition: str) -> datetime | None:
+    """When the newest event of a partition came, from an index; None when it is empty."""
+    at: datetime | None = await connection.fetchval(_NEWEST.format(partition=partition))
+    return at
 
 
-def _columns(keys: Iterable[Key]) -> tuple[list[str], list[object]]:
+def _columns(keys: "Iterable[Key]") -> tuple[list[str], list[object]]:
     ordered = list(keys)
     return [tenant_id for tenant_id, _ in ordered], [event_id for _, event_id in ordered]

@@ -5,6 +5,8 @@
 | `0001_telemetry` | `telemetry_raw` in monthly partitions, `telemetry_agg`, `streams`, `stream_losses`: columns as at the edge |
 | `0002_ingestion` | `edges`, `ingest_dedupe` in partitions by event id |
 | `0003_weighvision` | `weight_sessions`, `media_objects`, `inference_results`, keyed by tenant |
+| `0004_queries` | the index of series, as at the edge |
+| `0005_jobs` | `job_runs`, `retired_samples` |
 
 Upgrades only, never back: a downgrade would drop columns and tables with accepted samples in them. What a revision got wrong,
 the next one corrects; what is worse, a backup restores.

@@ -7,6 +7,8 @@
 | `0003_ingress` | `devices`, `ingress_dedupe`, `ingress_rejected`, `edge_identity` |
 | `0004_weighvision` | `weight_sessions`, `media_objects`, `inference_results` |
 | `0005_alerts` | `ops_alerts` |
+| `0006_queries` | the index of series, goodbyes in `device_liveness`, `telemetry_agg_unsent` |
+| `0008_jobs` | `job_runs`, `retired_samples`, indexes for retention |
 
 Upgrades only, never back: a downgrade would drop columns and tables with accepted samples in them, and the promise leaves
 room for stored and declared lost alone. What a revision got wrong, the next one corrects; what is worse, a backup restores.

@@ -16,5 +16,5 @@ Away:     the cloud cannot be reached (no connection, no answer in time, 408, 42
 
 The way of a batch through the files: `worker` (whose turn) → `delivery` (claim, send, settle) → `envelopes` (rows to
 bytes, pure) → `cloud` (HTTP) → `answers` (what an answer means, pure) → `store` and `outbox` (written down). `breaker` (pure)
-says how long to pause; `wakeup` listens; `sampler` and `counters` make the metrics; `janitor` retires old rows.
+says how long to pause; `wakeup` listens; `sampler` and `counters` make the metrics; `janitor` retires old rows, as one of the `jobs`.
 """

@@ -1,35 +1,25 @@
 """Old acknowledged rows leave the table, a page at a time."""
 
+import asyncio
 from typing import Final
 
-from farmiq.kit.lifecycle import Lifetime
-from farmiq.kit.logging import get_logger
-from farmiq.kit.postgres import RETRY, Pool
-from farmiq.outbox.retire import START, retire
+from farmiq.edge.sync_forwarder.settings import OutboxRetentionSettings
+from farmiq.kit.jobs import Report, Work
+from farmiq.outbox.retire import START, count_retirable, retire
 
-PASS_SECONDS: Final = 6 * 3600.0
 PAGE_PAUSE_SECONDS: Final = 0.1
 
-log = get_logger(__name__)
 
-
-async def tidy(life: Lifetime, pool: Pool, retention_days: int) -> None:
-    is_running = True
-    while is_running:
-        try:
-            removed = await _one_pass(life, pool, retention_days)
-            log.info("outbox_tidied", removed=removed, retention_days=retention_days)
-        except RETRY as error:
-            log.warning("outbox_not_tidied", reason=str(error) or type(error).__name__)
-        is_running = await life.pause(PASS_SECONDS)
-
-
-async def _one_pass(life: Lifetime, pool: Pool, retention_days: int) -> int:
+async def retire_acknowledged(settings: OutboxRetentionSettings, work: Work) -> Report:
+    """Rows that are pending or on their way are never touched; dead letters stay until a person has decided."""
+    retention_days = settings.outbox_retention_days
+    if work.is_dry_run:
+        return {"rows": await count_retirable(work.connection, retention_days=retention_days)}
     removed, after = 0, START
     while True:
-        async with pool.acquire() as connection:
-            page = await retire(connection, after, retention_days=retention_days)
+        page = await retire(work.connection, after, retention_days=retention_days)
         removed += page.removed
-        if page.last_id is None or not await life.pause(PAGE_PAUSE_SECONDS):
-            return removed
+        if page.last_id is None:
+            return {"rows": removed}
         after = page.last_id
+        await asyncio.sleep(PAGE_PAUSE_SECONDS)

@@ -7,13 +7,14 @@ from farmiq.edge.sync_forwarder.api import admin_routes, routes
 from farmiq.edge.sync_forwarder.cloud import Cloud
 from farmiq.edge.sync_forwarder.counters import Counters
 from farmiq.edge.sync_forwarder.delivery import Delivery
-from farmiq.edge.sync_forwarder.janitor import tidy
+from farmiq.edge.sync_forwarder.jobs import jobs
 from farmiq.edge.sync_forwarder.sampler import sample
 from farmiq.edge.sync_forwarder.settings import SyncForwarderSettings
 from farmiq.edge.sync_forwarder.wakeup import Wakeup, listen
 from farmiq.edge.sync_forwarder.worker import Worker
 from farmiq.kit.http_client import open_session
 from farmiq.kit.http_server import serve_http
+from farmiq.kit.jobs import keep_jobs, scheduled
 from farmiq.kit.lifecycle import Lifetime, instance_id
 from farmiq.kit.postgres import Pool, open_pool, ping, require_schema
 from farmiq.kit.settings import load
@@ -21,6 +22,7 @@ from farmiq.kit.settings import load
 
 async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
     settings = load(SyncForwarderSettings, environ)
+    housekeeping = scheduled(jobs(environ), environ)
     rng = random.Random()  # noqa: S311 - spreads retries, guards nothing
     counters = Counters(life.registry)
     wakeup = Wakeup()
@@ -38,7 +40,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
             group.create_task(worker.run())
             group.create_task(life.until_stopped(listen(settings.database_url, wakeup)))
             group.create_task(life.until_stopped(sample(life, pool, counters)))
-            group.create_task(life.until_stopped(tidy(life, pool, settings.outbox_retention_days)))
+            group.create_task(life.until_stopped(keep_jobs(life, pool, housekeeping, replica)))
             group.create_task(serve_http(life, settings, _routes(pool, wakeup, settings)))
 
 

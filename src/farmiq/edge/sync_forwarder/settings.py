@@ -4,7 +4,7 @@ from urllib.parse import urlsplit, urlunsplit
 from msgspec import Meta
 
 from farmiq.contracts.limits import EDGE_BATCH_EVENTS_MAX
-from farmiq.kit.settings import BadSettings, HttpSettings, Id, Port, Positive, Secret
+from farmiq.kit.settings import BadSettings, HttpSettings, Id, Port, Positive, Secret, Settings
 from farmiq.outbox.verdicts import RetryPolicy
 
 BATCH_ROUTE = "/api/v1/edge/batch"
@@ -28,7 +28,6 @@ class SyncForwarderSettings(HttpSettings, frozen=True, kw_only=True):
     outbox_lease_seconds: Positive = 120
     outbox_max_attempts: Positive = 10
     outbox_backoff_cap_seconds: Positive = 300
-    outbox_retention_days: Positive = 30
     sync_interval_ms: Positive = 60_000
     internal_admin_enabled: bool = False
     admin_token: Secret | None = None
@@ -56,3 +55,9 @@ class SyncForwarderSettings(HttpSettings, frozen=True, kw_only=True):
     def pause_cap_seconds(self) -> float:
         """An uplink that is back should not wait five minutes to be noticed, and one probe a minute costs nothing."""
         return min(PAUSE_SECONDS_MAX, self.outbox_backoff_cap_seconds)
+
+
+class OutboxRetentionSettings(Settings, frozen=True, kw_only=True):
+    """Read by the job, in the service and in `farmiq jobs run`."""
+
+    outbox_retention_days: Positive = 30

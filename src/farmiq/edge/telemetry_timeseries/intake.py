@@ -1,6 +1,6 @@
 """What other services of the edge may call: inside their transaction, never by SQL of their own."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID, uuid5
 
@@ -11,17 +11,22 @@ from farmiq.contracts import event_types
 from farmiq.contracts.telemetry import TelemetryIngested, TelemetryLoss, pack_of
 from farmiq.contracts.timestamps import from_us
 from farmiq.edge.telemetry_timeseries import store
-from farmiq.edge.telemetry_timeseries.liveness import Heard, latest
+from farmiq.edge.telemetry_timeseries.liveness import Heard, gather
+from farmiq.edge.telemetry_timeseries.priorities import PRIORITY, PRIORITY_LOSS
+from farmiq.edge.telemetry_timeseries.sync_mode import (
+    SyncPlan,
+    touched_by_batches,
+    touched_by_readings,
+    with_due_times,
+)
 from farmiq.kit.postgres import Connection
 from farmiq.timeseries import store as measurements
-from farmiq.timeseries.admission import Admission, admit_batches, admit_readings, declare_lost
+from farmiq.timeseries.admission import Admission, Locked, admit_batches, admit_readings, declare_lost
 from farmiq.timeseries.coverage import Span, contiguous_to
 from farmiq.timeseries.samples import SingleReading, StreamBatch
-from farmiq.timeseries.stream import Origin
+from farmiq.timeseries.stream import Coverage, Origin
 
-# Live samples overtake a backlog on the way to the cloud, as they do on the way to the edge.
-PRIORITY = {"live": 10, "replay": 0}
-PRIORITY_LOSS = 20
+RAW = SyncPlan()
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -33,54 +38,73 @@ class Mark(msgspec.Struct, frozen=True):
     above: list[tuple[int, int]]
 
 
+async def lock_streams(connection: Connection, wanted: Mapping[UUID, Origin]) -> dict[UUID, Coverage]:
+    """The streams of everything that a transaction is about to store, with what is there of each.
+
+    All at once and before anything else is locked: two replicas that took them one by one could wait for each other.
+    """
+    return await measurements.lock_streams(connection, wanted)
+
+
 async def store_batches(
-    connection: Connection, batches: Sequence[tuple[StreamBatch, str]], received_at: datetime
+    connection: Connection,
+    batches: Sequence[tuple[StreamBatch, str]],
+    received_at: datetime,
+    sync: SyncPlan = RAW,
+    locked: Locked | None = None,
 ) -> list[Admission]:
     """Store node batches, each with its trace id. Answers in the same order."""
-    admissions = await admit_batches(connection, [item for item, _ in batches], received_at)
-    await outbox.append(
-        connection,
-        [
-            _pack(item, trace_id, span)
-            for (item, trace_id), admission in zip(batches, admissions, strict=True)
-            for span in admission.stored
-        ],
-    )
-    await hear(connection, [Heard(item.origin, from_us(max(item.batch.t))) for item, _ in batches], received_at)
+    admissions = await admit_batches(connection, [item for item, _ in batches], received_at, locked)
+    stored = [
+        (item, trace_id, admission.stored) for (item, trace_id), admission in zip(batches, admissions, strict=True)
+    ]
+    if sync.has_raw:
+        packs = [_pack(item, trace_id, span) for item, trace_id, spans in stored for span in spans]
+        await outbox.append(connection, packs)
+    if sync.has_aggregates:
+        touched = touched_by_batches(((item, spans) for item, _, spans in stored), sync.window)
+        await store.mark_unsent(connection, with_due_times(touched, received_at, sync))
     return admissions
 
 
 async def store_readings(
-    connection: Connection, readings: Sequence[tuple[SingleReading, str]], received_at: datetime
+    connection: Connection, readings: Sequence[tuple[SingleReading, str]], received_at: datetime, sync: SyncPlan = RAW
 ) -> int:
     """Store single readings, each with its trace id. Answers how many are new."""
     fresh = await admit_readings(connection, [reading for reading, _ in readings], received_at)
-    trace_ids = {reading.event_id: trace_id for reading, trace_id in readings}
-    await outbox.append(connection, [_ingested(reading, trace_ids[reading.event_id]) for reading in fresh])
-    await hear(connection, [Heard(reading.origin, reading.occurred_at) for reading in fresh], received_at)
+    if sync.has_raw:
+        trace_ids = {reading.event_id: trace_id for reading, trace_id in readings}
+        await outbox.append(connection, [_ingested(reading, trace_ids[reading.event_id]) for reading in fresh])
+    if sync.has_aggregates:
+        touched = touched_by_readings(fresh, sync.window)
+        await store.mark_unsent(connection, with_due_times(touched, received_at, sync))
     return len(fresh)
 
 
 async def record_loss(
-    connection: Connection, origin: Origin, event_id: UUID, trace_id: str, loss: TelemetryLoss
+    connection: Connection,
+    origin: Origin,
+    event_id: UUID,
+    trace_id: str,
+    loss: TelemetryLoss,
+    locked: Locked | None = None,
 ) -> Admission:
     """Write a declared loss into the ledger, count its range as filled, and tell the cloud."""
-    admission = await declare_lost(connection, origin, event_id, loss)
+    admission = await declare_lost(connection, origin, event_id, loss, locked)
     if admission.refusal is None:
         event = _event(origin, event_id, event_types.TELEMETRY_LOSS, loss.dropped_at, trace_id, loss, PRIORITY_LOSS)
         await outbox.append(connection, [event])
     return admission
 
 
-async def hear(connection: Connection, signs: Sequence[Heard], received_at: datetime) -> None:
-    """Note that devices were heard."""
-    await store.save_liveness(connection, latest(signs), received_at)
+async def hear(connection: Connection, messages: Sequence[Heard], received_at: datetime) -> None:
+    """Note that devices were heard, in the order in which their messages came."""
+    await store.save_signs(connection, gather(messages), received_at)
 
 
-async def marks(connection: Connection, stream_ids: Sequence[UUID], ranges_max: int = 64) -> list[Mark]:
-    """What may be acknowledged for these streams, as this transaction sees it."""
-    covered = await measurements.coverage_of(connection, stream_ids)
-    return [_mark(stream_id, stream.origin, stream.filled(), ranges_max) for stream_id, stream in covered.items()]
+def marks(streams: Locked, ranges_max: int = 64) -> list[Mark]:
+    """What may be acknowledged for these streams once the transaction that holds them is committed."""
+    return [_mark(stream_id, stream.origin, stream.filled(), ranges_max) for stream_id, stream in streams.items()]
 
 
 def _mark(stream_id: UUID, origin: Origin, filled: list[Span], ranges_max: int) -> Mark:

@@ -1,31 +1,109 @@
-"""When a device was heard, and how new its newest sample is. Both only move forward, whatever is replayed."""
+"""Is a device there, and is what it measures new? From two clocks that only move forward, and from its goodbyes.
 
-from collections.abc import Iterable
-from datetime import datetime
+`last_rx_at` is our clock: when a message of the device last came. `last_sample_ts` is its own: the newest time it measured.
+A replay moves the first and not the second. A goodbye, which is mostly the broker's last will, ends the first at once; what
+the device had said before it may still be on its way, and is told apart by the device's own clock, compared with itself.
+`docs/decisions/0006-liveness.md` says why.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 
 import msgspec
 
 from farmiq.contracts.status import DeviceStatus
+from farmiq.contracts.timestamps import to_us
+from farmiq.timeseries.samples import SingleReading, StreamBatch
 from farmiq.timeseries.stream import Origin
+
+SensorKey = tuple[str, str]
+"""Metric, and sensor or ''."""
 
 
 class Heard(msgspec.Struct, frozen=True):
-    """One sign of life: samples, or what the device says of itself."""
+    """One message: when the device says it was made, and the newest time, in microseconds, of each sensor in it."""
 
     origin: Origin
-    last_sample_at: datetime | None = None
+    said_at: datetime
+    newest_us: Mapping[SensorKey, int] = {}
     status: DeviceStatus | None = None
 
-
-def latest(signs: Iterable[Heard]) -> list[Heard]:
-    """One sign for each device, in the order of their ids: rows are then locked in one order by every replica."""
-    by_device: dict[str, Heard] = {}
-    for sign in signs:
-        known = by_device.get(sign.origin.device_id)
-        by_device[sign.origin.device_id] = sign if known is None else _merged(known, sign)
-    return [by_device[device_id] for device_id in sorted(by_device)]
+    @property
+    def is_goodbye(self) -> bool:
+        return self.status is not None and self.status.state == "offline"
 
 
-def _merged(earlier: Heard, later: Heard) -> Heard:
-    times = [at for at in (earlier.last_sample_at, later.last_sample_at) if at is not None]
-    return Heard(later.origin, max(times, default=None), later.status or earlier.status)
+class Signs(msgspec.Struct):
+    """What some messages of one device, in the order in which they came, say about it."""
+
+    origin: Origin
+    is_alive: bool = False
+    newest_us: dict[SensorKey, int] = {}
+    said_at: datetime | None = None
+    gone_said_at: datetime | None = None
+    """The newest that it had said up to its last goodbye; None without one."""
+    state: str | None = None
+    figures: DeviceStatus | None = None
+
+    def add(self, message: Heard) -> None:
+        for sensor, at_us in message.newest_us.items():
+            self.newest_us[sensor] = max(at_us, self.newest_us.get(sensor, at_us))
+        self.said_at = message.said_at if self.said_at is None else max(self.said_at, message.said_at)
+        if message.is_goodbye:
+            self.gone_said_at = self.said_at
+        else:
+            self.is_alive = True
+            self.figures = message.status or self.figures
+        if message.status is not None:
+            self.state = message.status.state
+
+
+class Clocks(msgspec.Struct, frozen=True):
+    """What is kept of a device's signs, as far as the decision needs it."""
+
+    last_rx_at: datetime | None
+    said_ts: datetime | None
+    gone_at: datetime | None
+    gone_ts: datetime | None
+
+
+def newest_of(body: object) -> dict[SensorKey, int]:
+    """The newest time of each sensor in a message, in microseconds."""
+    match body:
+        case StreamBatch(batch=batch):
+            channels = [(channel.metric, channel.sensor or "") for channel in batch.channels]
+            newest: dict[SensorKey, int] = {}
+            # Sorted, the last time of a channel is its newest, also when the node's clock was set back in between.
+            for channel, at_us in dict(sorted(zip(batch.c, batch.t, strict=True))).items():
+                sensor = channels[channel]
+                newest[sensor] = max(at_us, newest.get(sensor, at_us))
+            return newest
+        case SingleReading(metric=metric, occurred_at=occurred_at):
+            return {(metric, ""): to_us(occurred_at)}
+    return {}
+
+
+def gather(messages: Iterable[Heard]) -> list[Signs]:
+    """One for each device, in the order of their ids: rows are then locked in one order by every replica."""
+    devices: dict[str, Signs] = {}
+    for message in messages:
+        device_id = message.origin.device_id
+        if device_id not in devices:
+            devices[device_id] = Signs(message.origin)
+        devices[device_id].add(message)
+    return [devices[device_id] for device_id in sorted(devices)]
+
+
+def is_online(clocks: Clocks, now: datetime, online_timeout: timedelta) -> bool:
+    if clocks.last_rx_at is None or now - clocks.last_rx_at >= online_timeout:
+        return False
+    if clocks.gone_at is None or clocks.gone_ts is None or clocks.said_ts is None:
+        return True
+    has_said_something_new = clocks.said_ts > clocks.gone_ts
+    # A device that came back without the time says nothing newer. Messages that still come this long after the goodbye
+    # were not on their way when it was sent.
+    return has_said_something_new or clocks.last_rx_at - clocks.gone_at >= online_timeout
+
+
+def is_fresh(last_sample_ts: datetime | None, now: datetime, freshness_timeout: timedelta) -> bool:
+    return last_sample_ts is not None and now - last_sample_ts < freshness_timeout

@@ -1,16 +1,33 @@
+import asyncio
 from collections.abc import Mapping
 
+from farmiq.edge.telemetry_timeseries.api import device_routes
+from farmiq.edge.telemetry_timeseries.jobs import jobs
 from farmiq.edge.telemetry_timeseries.settings import TelemetrySettings
+from farmiq.edge.telemetry_timeseries.worker import send_aggregates
 from farmiq.kit.http_server import serve_http
-from farmiq.kit.lifecycle import Lifetime
+from farmiq.kit.jobs import keep_jobs, scheduled
+from farmiq.kit.lifecycle import Lifetime, instance_id
 from farmiq.kit.postgres import open_pool, ping, require_schema
 from farmiq.kit.settings import load
+from farmiq.outbox import Announcer
 from farmiq.timeseries.routes import measurement_routes
 
 
 async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
     settings = load(TelemetrySettings, environ)
+    housekeeping = scheduled(jobs(environ), environ)
     async with await open_pool(settings.database_url, service=life.service) as pool:
         await require_schema(pool)
         life.ready_when("database", lambda: ping(pool))
-        await serve_http(life, settings, measurement_routes(pool, settings.admin_token))
+        announcer = Announcer(pool)
+        routes = [*measurement_routes(pool, settings.admin_token), *device_routes(pool, settings, life.clock)]
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(life.until_stopped(send_aggregates(life, pool, announcer)))
+                group.create_task(
+                    life.until_stopped(keep_jobs(life, pool, housekeeping, instance_id(life.service, environ)))
+                )
+                group.create_task(serve_http(life, settings, routes))
+        finally:
+            await announcer.close()

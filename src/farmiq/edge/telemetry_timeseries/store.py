@@ -3,38 +3,156 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from farmiq.edge.telemetry_timeseries.liveness import Heard
-from farmiq.kit.postgres import Connection
+import asyncpg
 
+from farmiq.contracts.timestamps import from_us
+from farmiq.edge.telemetry_timeseries.liveness import Signs
+from farmiq.kit.postgres import Connection
+from farmiq.timeseries.rollup import Bucket
+
+# One round trip for devices and sensors. A node whose clock runs ahead would otherwise stay fresh for years after its last
+# sample: what it measured counts as at most a minute newer than its arrival.
 _HEAR = """
+    WITH sensors AS (
+      INSERT INTO sensor_liveness AS known (tenant_id, device_id, metric_type, sensor, last_rx_at, last_sample_ts)
+      SELECT tenant_id, device_id, metric, sensor, $1::timestamptz, least(sample_ts, $1::timestamptz + interval '1 minute')
+        FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[])
+             AS heard (tenant_id, device_id, metric, sensor, sample_ts)
+      ON CONFLICT (tenant_id, device_id, metric_type, sensor) DO UPDATE
+         SET last_rx_at = greatest(known.last_rx_at, excluded.last_rx_at),
+             last_sample_ts = greatest(known.last_sample_ts, excluded.last_sample_ts)
+    )
     INSERT INTO device_liveness AS known
-           (device_id, tenant_id, farm_id, barn_id, last_rx_at, last_sample_ts, reported_state, reported_at, status_json)
-    SELECT device_id, tenant_id, farm_id, barn_id,
-           -- "offline" is the broker's word, or a goodbye: not a sign of life.
-           CASE WHEN state = 'offline' AND sample_at IS NULL THEN NULL ELSE $1::timestamptz END,
-           sample_at, state, CASE WHEN state IS NULL THEN NULL ELSE $1::timestamptz END, status
-      FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::text[], $8::jsonb[])
-           AS heard (device_id, tenant_id, farm_id, barn_id, sample_at, state, status)
+           (tenant_id, farm_id, barn_id, device_id, last_rx_at, last_sample_ts, said_ts, gone_at, gone_ts,
+            reported_state, reported_at, status_json, status_at)
+    SELECT tenant_id, farm_id, barn_id, device_id, CASE WHEN is_alive THEN $1::timestamptz END,
+           CASE WHEN sample_ts IS NOT NULL THEN least(sample_ts, $1::timestamptz + interval '1 minute') END, said_ts,
+           CASE WHEN gone_ts IS NOT NULL THEN $1::timestamptz END, gone_ts,
+           state, CASE WHEN state IS NOT NULL THEN $1::timestamptz END,
+           figures, CASE WHEN figures IS NOT NULL THEN $1::timestamptz END
+      FROM unnest($7::text[], $8::text[], $9::text[], $10::text[], $11::boolean[], $12::timestamptz[], $13::timestamptz[],
+                  $14::timestamptz[], $15::text[], $16::jsonb[])
+           AS heard (tenant_id, farm_id, barn_id, device_id, is_alive, sample_ts, said_ts, gone_ts, state, figures)
     ON CONFLICT (device_id) DO UPDATE
-       SET last_rx_at = greatest(known.last_rx_at, excluded.last_rx_at),
+       SET tenant_id = excluded.tenant_id, farm_id = excluded.farm_id, barn_id = excluded.barn_id,
+           last_rx_at = greatest(known.last_rx_at, excluded.last_rx_at),
            last_sample_ts = greatest(known.last_sample_ts, excluded.last_sample_ts),
+           said_ts = greatest(known.said_ts, excluded.said_ts),
+           gone_at = coalesce(excluded.gone_at, known.gone_at),
+           gone_ts = CASE WHEN excluded.gone_at IS NULL THEN known.gone_ts
+                          ELSE greatest(known.said_ts, excluded.gone_ts) END,
            reported_state = coalesce(excluded.reported_state, known.reported_state),
            reported_at = coalesce(excluded.reported_at, known.reported_at),
-           status_json = coalesce(excluded.status_json, known.status_json)
+           status_json = coalesce(excluded.status_json, known.status_json),
+           status_at = coalesce(excluded.status_at, known.status_at)
+"""
+_DEVICES = """
+    SELECT device_id, tenant_id, farm_id, barn_id, last_rx_at, last_sample_ts, said_ts, gone_at, gone_ts,
+           reported_state, reported_at, status_json, status_at
+      FROM device_liveness
+     WHERE tenant_id = $1 AND device_id > $2
+     ORDER BY device_id
+     LIMIT $3
+"""
+_DEVICE = _DEVICES.replace("device_id > $2", "device_id = $2")
+_SENSORS = """
+    SELECT device_id, metric_type, sensor, last_rx_at, last_sample_ts
+      FROM sensor_liveness
+     WHERE tenant_id = $1 AND device_id = ANY ($2)
+     ORDER BY device_id, metric_type, sensor
+"""
+# The update changes nothing. It holds the row until the commit, so that nobody tells the cloud of this bucket meanwhile.
+_MARK_UNSENT = """
+    INSERT INTO telemetry_agg_unsent AS known
+           (tenant_id, device_id, metric_type, sensor, unit, "window", bucket_start_at, due_at)
+    SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[],
+                         $8::timestamptz[])
+    ON CONFLICT (tenant_id, device_id, metric_type, "window", bucket_start_at, sensor, unit) DO UPDATE
+       SET due_at = known.due_at
+"""
+_TAKE_DUE = """
+    WITH due AS (
+      SELECT tenant_id, device_id, metric_type, sensor, unit, "window", bucket_start_at
+        FROM telemetry_agg_unsent
+       WHERE due_at <= $1
+       ORDER BY due_at
+       LIMIT $2
+         FOR UPDATE SKIP LOCKED
+    )
+    DELETE FROM telemetry_agg_unsent AS unsent
+     USING due
+     WHERE (unsent.tenant_id, unsent.device_id, unsent.metric_type, unsent."window", unsent.bucket_start_at,
+            unsent.sensor, unsent.unit)
+         = (due.tenant_id, due.device_id, due.metric_type, due."window", due.bucket_start_at, due.sensor, due.unit)
+    RETURNING due.*
+"""
+_BUCKETS = """
+    SELECT known.tenant_id, known.farm_id, known.barn_id, known.device_id, known.metric_type, known.sensor, known.unit,
+           known."window", known.bucket_start_at, known.bucket_end_at, known.count, known.sum_value, known.min_value,
+           known.max_value
+      FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[])
+           AS wanted (tenant_id, device_id, metric_type, sensor, unit, "window", bucket_start_at)
+      JOIN telemetry_agg AS known
+     USING (tenant_id, device_id, metric_type, "window", bucket_start_at, sensor, unit)
 """
 
 
-async def save_liveness(connection: Connection, signs: Sequence[Heard], received_at: datetime) -> None:
-    if not signs:
+async def save_signs(connection: Connection, devices: Sequence[Signs], received_at: datetime) -> None:
+    """`devices` comes in the order of its ids."""
+    if not devices:
         return
-    await connection.execute(
-        _HEAR,
-        received_at,
-        [sign.origin.device_id for sign in signs],
-        [sign.origin.tenant_id for sign in signs],
-        [sign.origin.farm_id for sign in signs],
-        [sign.origin.barn_id for sign in signs],
-        [sign.last_sample_at for sign in signs],
-        [sign.status.state if sign.status else None for sign in signs],
-        [sign.status for sign in signs],
-    )
+    sensors = [
+        (device.origin.tenant_id, device.origin.device_id, metric, sensor, from_us(at_us))
+        for device in devices
+        for (metric, sensor), at_us in sorted(device.newest_us.items())
+    ]
+    rows = [_device_row(device) for device in devices]
+    await connection.execute(_HEAR, received_at, *_columns(sensors, 5), *_columns(rows, 10))
+
+
+async def devices(connection: Connection, tenant_id: str, after: str, limit: int) -> list[asyncpg.Record]:
+    return await connection.fetch(_DEVICES, tenant_id, after, limit)
+
+
+async def device(connection: Connection, tenant_id: str, device_id: str) -> list[asyncpg.Record]:
+    return await connection.fetch(_DEVICE, tenant_id, device_id, 1)
+
+
+async def sensors(connection: Connection, tenant_id: str, device_ids: Sequence[str]) -> list[asyncpg.Record]:
+    return await connection.fetch(_SENSORS, tenant_id, list(device_ids))
+
+
+async def mark_unsent(connection: Connection, due: Sequence[tuple[Bucket, datetime]]) -> None:
+    """The cloud is to be told of these buckets. `due` comes in the order of its keys; call it after the buckets were written."""
+    rows = [
+        (
+            bucket.origin.tenant_id, bucket.origin.device_id, bucket.metric, bucket.sensor, bucket.unit, bucket.window,
+            from_us(bucket.start_us), due_at,
+        )
+        for bucket, due_at in due
+    ]  # fmt: skip
+    if rows:
+        await connection.execute(_MARK_UNSENT, *_columns(rows, 8))
+
+
+async def take_due(connection: Connection, now: datetime, limit: int) -> list[asyncpg.Record]:
+    """Take up to `limit` buckets off the list; this transaction has to tell the cloud of them."""
+    return await connection.fetch(_TAKE_DUE, now, limit)
+
+
+async def buckets(connection: Connection, keys: Sequence[asyncpg.Record]) -> list[asyncpg.Record]:
+    """These buckets as they are now. After `take_due`, and not in the same statement: what was committed before counts."""
+    return await connection.fetch(_BUCKETS, *_columns([tuple(key) for key in keys], 7))
+
+
+def _device_row(device: Signs) -> tuple[object, ...]:
+    origin = device.origin
+    newest_us = max(device.newest_us.values(), default=None)
+    return (
+        origin.tenant_id, origin.farm_id, origin.barn_id, origin.device_id, device.is_alive,
+        None if newest_us is None else from_us(newest_us), device.said_at, device.gone_said_at, device.state, device.figures,
+    )  # fmt: skip
+
+
+def _columns(rows: Sequence[tuple[object, ...]], width: int) -> list[list[object]]:
+    return [[row[at] for row in rows] for at in range(width)]

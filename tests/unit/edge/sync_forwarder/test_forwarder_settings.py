@@ -1,6 +1,6 @@
 import pytest
 
-from farmiq.edge.sync_forwarder.settings import SyncForwarderSettings
+from farmiq.edge.sync_forwarder.settings import OutboxRetentionSettings, SyncForwarderSettings
 from farmiq.kit.settings import BadSettings, load
 
 REQUIRED = {
@@ -15,7 +15,8 @@ def test_the_defaults_are_the_documented_ones() -> None:
     settings = load(SyncForwarderSettings, REQUIRED)
     assert (settings.outbox_batch_size, settings.outbox_lease_seconds, settings.outbox_max_attempts) == (100, 120, 10)
     assert (settings.outbox_backoff_cap_seconds, settings.sync_interval_ms) == (300, 60_000)
-    assert (settings.outbox_retention_days, settings.port) == (30, 5108)
+    assert settings.port == 5108
+    assert load(OutboxRetentionSettings, {}).outbox_retention_days == 30
     assert not settings.internal_admin_enabled
 
 

@@ -1,0 +1,22 @@
+from collections.abc import Mapping
+from functools import partial
+
+from farmiq.cloud.ingestion.cleanup import forget_events, prepare_months
+from farmiq.cloud.ingestion.settings import DedupeRetentionSettings
+from farmiq.kit.jobs import Job
+from farmiq.kit.settings import load
+
+HOUR_SECONDS = 3600.0
+
+
+def jobs(environ: Mapping[str, str]) -> list[Job]:
+    settings = load(DedupeRetentionSettings, environ)
+    return [
+        Job("cloud-dedupe-partitions", HOUR_SECONDS, "make the months of ingest_dedupe ahead", prepare_months),
+        Job(
+            "cloud-dedupe-retention",
+            HOUR_SECONDS,
+            "forget events that came before INGEST_DEDUPE_RETENTION_DAYS",
+            partial(forget_events, settings),
+        ),
+    ]

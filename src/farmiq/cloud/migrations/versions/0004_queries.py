@@ -1,0 +1,12 @@
+"""What queries need."""
+
+from sqlalchemy import Connection
+
+from farmiq.kit.migrations import execute_sql_beside
+
+revision = "cloud_0004"
+down_revision = "cloud_0003"
+
+
+def upgrade(connection: Connection) -> None:
+    execute_sql_beside(__file__, connection)
