@@ -36,11 +36,9 @@ fix: setup ## let ruff repair and format what it can
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
 
-bench: setup ## run the benchmarks (ARGS="--quick" for a short run)
-	@ran=no; for script in benchmarks/*.py; do \
-	  [ -e "$$script" ] || continue; \
-	  ran=yes; echo "== $$script"; $(BIN)/python "$$script" $(ARGS) || exit 1; \
-	done; [ $$ran = yes ] || echo 'There are no benchmarks yet.'
+bench: ## measure ourselves beside our peers (ARGS=--quick: under 40 s a benchmark; docs/benchmarks.md)
+	@tools/bootstrap.sh bench
+	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python "$$script" $(ARGS) || exit 1; done
 
 LOCK := pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
   --no-emit-package farmiq pyproject.toml

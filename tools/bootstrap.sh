@@ -3,6 +3,7 @@
 #
 #   tools/bootstrap.sh up      what `make up` needs
 #   tools/bootstrap.sh test    what `make test` needs (a superset)
+#   tools/bootstrap.sh bench   what `make bench` needs: the same, and the peers in an environment of their own
 #
 # Does nothing, quickly, when everything is there. Needs the internet only when something is missing.
 set -eu
@@ -10,9 +11,9 @@ set -eu
 PURPOSE=${1:-}
 case $PURPOSE in
     up) LOCK=requirements.lock ;;
-    test) LOCK=requirements-dev.lock ;;
+    test | bench) LOCK=requirements-dev.lock ;;
     *)
-        echo "usage: tools/bootstrap.sh up|test" >&2
+        echo "usage: tools/bootstrap.sh up|test|bench" >&2
         exit 64
         ;;
 esac
@@ -37,13 +38,17 @@ fail() {
 
 # --- Debian packages -------------------------------------------------------------------------------------------------------
 
-missing_servers() {
-    # A server that the environment replaces is not needed to run the farm. The tests always bring their own.
-    if [ "$PURPOSE" = test ] || [ -z "${MQTT_URL:-}" ]; then
+missing_programs() {
+    # A server that the environment replaces is not needed to run the farm. Tests and benchmarks always bring their own.
+    if [ "$PURPOSE" != up ] || [ -z "${MQTT_URL:-}" ]; then
         command -v mosquitto >/dev/null || printf ' mosquitto'
     fi
-    if [ "$PURPOSE" = test ] || [ -z "${AMQP_URL:-}" ]; then
+    if [ "$PURPOSE" != up ] || [ -z "${AMQP_URL:-}" ]; then
         [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || printf ' rabbitmq-server'
+    fi
+    # Tests make a disk fail with it.
+    if [ "$PURPOSE" = test ]; then
+        command -v strace >/dev/null || printf ' strace'
     fi
 }
 
@@ -120,18 +125,20 @@ disable_at_boot() {
     done
 }
 
-ensure_servers() {
-    packages=$(missing_servers)
+ensure_programs() {
+    packages=$(missing_programs)
     [ -n "$packages" ] || return 0
     # shellcheck disable=SC2086 # a list of package names
     install_packages $packages
     # shellcheck disable=SC2086 # as above
     disable_at_boot $packages
-    still_missing=$(missing_servers)
+    still_missing=$(missing_programs)
     [ -z "$still_missing" ] || fail "installed, but still not found:$still_missing"
 }
 
 # --- Python ----------------------------------------------------------------------------------------------------------------
+
+# The functions below work on $VENV, with the packages of $LOCK.
 
 find_python() {
     for candidate in "${PYTHON:-python3}" python3 python3.11 python3.12 python3.13 python3.14; do
@@ -170,18 +177,24 @@ install_python_packages() {
     say "installing the Python packages of $LOCK (about a minute, once)"
     pip_install --require-hashes -r "$LOCK" ||
         fail "pip could not install the packages of $LOCK (see above)." "Is there a connection to the package index?"
+    [ "$VENV" = .venv ] || return 0
     say "installing farmiq from this checkout"
     pip_install --no-deps --no-build-isolation -e . || fail "pip could not install the checkout itself (see above)."
 }
 
 # What the virtual environment was made from. It holds absolute paths, so a checkout that moved needs a new one.
 stamp_of() {
-    cksum "$1" pyproject.toml
+    cksum "$1"
+    [ "$VENV" != .venv ] || cksum pyproject.toml
     echo "$CHECKOUT"
 }
 
+stamp_file() {
+    echo "$VENV/.stamp-$(basename "$1")"
+}
+
 is_stamped() {
-    [ -x "$VENV/bin/python" ] && [ -f "$VENV/.stamp-$1" ] && [ "$(stamp_of "$1")" = "$(cat "$VENV/.stamp-$1")" ]
+    [ -x "$VENV/bin/python" ] && [ -f "$(stamp_file "$1")" ] && [ "$(stamp_of "$1")" = "$(cat "$(stamp_file "$1")")" ]
 }
 
 is_python_ready() {
@@ -210,9 +223,14 @@ ensure_python() {
         create_venv
     fi
     install_python_packages
-    stamp_of "$LOCK" >"$VENV/.stamp-$LOCK"
+    stamp_of "$LOCK" >"$(stamp_file "$LOCK")"
     exec 9>&-
 }
 
-ensure_servers
+ensure_programs
 ensure_python
+if [ "$PURPOSE" = bench ]; then
+    VENV=.venv-peers
+    LOCK=benchmarks/peers.lock
+    ensure_python
+fi
