@@ -46,9 +46,10 @@ missing_programs() {
     if [ "$PURPOSE" != up ] || [ -z "${AMQP_URL:-}" ]; then
         [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || printf ' rabbitmq-server'
     fi
-    # Tests make a disk fail with it.
+    # Tests make a disk fail with the one, and speak as any device would with the other.
     if [ "$PURPOSE" = test ]; then
         command -v strace >/dev/null || printf ' strace'
+        command -v mosquitto_pub >/dev/null || printf ' mosquitto-clients'
     fi
 }
 

@@ -17,7 +17,7 @@ class Broker:
     """A real Mosquitto of one test. Users come with `add_user`, also while it runs."""
 
     def __init__(self, folder: Path, home: Path) -> None:
-        self.server = Mosquitto(folder, free_port(), secrets.token_urlsafe(16))
+        self.server = Mosquitto(folder, free_port(), secrets.token_urlsafe(16), services_port=free_port())
         self.port = self.server.port
         self._process = ServerProcess(self.server, home, folder.with_suffix(".log"))
         self._passwords: dict[str, str] = {}
@@ -32,9 +32,23 @@ class Broker:
             set_users(self.server.folder, user)
         return self.url(name)
 
+    def password(self, name: str) -> str:
+        return self._passwords[name]
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def remove_user(self, name: str) -> None:
+        run_apart(lambda: self.server.dismiss(self._process.pid, name))
+
     def url(self, user: str) -> str:
-        """The user's URL. A user that was never added is added with all rights."""
+        """The user's URL, where client ids are free. A user that was never added is added with all rights."""
         return self.server.url(user, self._passwords[user]) if user in self._passwords else self.add_user(user)
+
+    def device_url(self, user: str) -> str:
+        """Where devices log in: the client id is the user's name, whatever the client says."""
+        return self.server.device_url(user, self._passwords[user])
 
     def start(self) -> None:
         self._process.start()

@@ -1,15 +1,15 @@
 """Who may connect to the broker, and what each may publish and read.
 
-Mosquitto reads two files: password hashes and topic rules. They are the only place where users are kept; a change is written
-to both, then SIGHUP makes the broker read them again without dropping a connection."""
+Mosquitto reads two files: password hashes and topic rules. A change is written to both, then SIGHUP makes the broker read them
+again. Connections whose login is still good stay; those whose password was changed or taken away are ended by the broker."""
 
 import base64
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from farmiq.stack.private_files import private_folder, write_private
@@ -23,20 +23,42 @@ _SALT_BYTES = 12
 @dataclass(frozen=True)
 class MqttUser:
     name: str
-    password: str
+    password: str = field(repr=False)
     rules: tuple[str, ...]
 
 
-def device_rules(tenant_id: str, farm_id: str, barn_id: str, device_id: str) -> tuple[str, ...]:
-    """A device speaks for itself alone and hears nothing but its own acknowledgements."""
+@dataclass(frozen=True)
+class MqttLogin:
+    """A user as the broker's files hold it, without the password itself."""
+
+    name: str
+    password_hash: str = field(repr=False)
+    rules: tuple[str, ...]
+
+    @property
+    def password_line(self) -> str:
+        return f"{self.name}:{self.password_hash}"
+
+    @property
+    def rule_lines(self) -> tuple[str, ...]:
+        return (f"user {self.name}", *self.rules)
+
+
+def device_rules(tenant_id: str, farm_id: str, barn_id: str, device_id: str, kind: str = "node") -> tuple[str, ...]:
+    """A device speaks for itself alone and hears nothing but its own acknowledgements.
+
+    Every level that says who speaks is literal. `+` stands only for what follows the device's own name: the metric, the type
+    of the event, a weigh session. One level each, so nothing but the documented topics passes."""
     place = f"{tenant_id}/{farm_id}/{barn_id}/{device_id}"
-    return (
-        f"topic write iot/telemetry/{place}/#",
-        f"topic write iot/event/{place}/#",
-        f"topic write iot/weighvision/{place}/#",
+    rules = [
+        f"topic write iot/telemetry/{place}/+",
+        f"topic write iot/event/{place}/+",
         f"topic write iot/status/{place}",
         f"topic read iot/{device_id}/ack",
-    )
+    ]
+    if kind == "weigh-station":
+        rules.append(f"topic write iot/weighvision/{place}/session/+/+")
+    return tuple(rules)
 
 
 def gateway_rules() -> tuple[str, ...]:
@@ -49,14 +71,32 @@ def operator_rules() -> tuple[str, ...]:
     return ("topic readwrite iot/#", "topic read $SYS/#")
 
 
+def hash_password(password: str) -> str:
+    """As Mosquitto's password file holds it."""
+    salt = os.urandom(_SALT_BYTES)
+    digest = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ITERATIONS)
+    return f"$7${_ITERATIONS}${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}"
+
+
 def set_users(folder: Path, *users: MqttUser) -> None:
     """Adds the users or replaces them. The broker learns of it at its next start or SIGHUP."""
-    for user in users:
-        _refuse_unsafe(user)
+    change_logins(folder, put=[MqttLogin(user.name, hash_password(user.password), user.rules) for user in users])
+
+
+def change_logins(folder: Path, put: Iterable[MqttLogin] = (), drop: Iterable[str] = ()) -> bool:
+    """Adds or replaces some and removes others; everybody else stays. Answers whether that changed anything."""
+    logins = list(put)
+    for login in logins:
+        _refuse_unsafe(login)
     with _both_files(folder) as (hashes, rules):
-        for user in users:
-            hashes[user.name] = _password_hash(user.password, os.urandom(_SALT_BYTES))
-            rules[user.name] = user.rules
+        before = dict(hashes), dict(rules)
+        for login in logins:
+            hashes[login.name] = login.password_hash
+            rules[login.name] = login.rules
+        for name in drop:
+            hashes.pop(name, None)
+            rules.pop(name, None)
+        return before != (hashes, rules)
 
 
 def password_file(folder: Path) -> Path:
@@ -74,7 +114,8 @@ def _both_files(folder: Path) -> Iterator[tuple[dict[str, str], dict[str, tuple[
         fcntl.flock(lock, fcntl.LOCK_EX)
         hashes, rules = _read_hashes(password_file(folder)), _read_rules(rules_file(folder))
         yield hashes, rules
-        # Rules first: a user without rules may do nothing, rules without a user mean nothing.
+        # Rules first: a user without rules may do nothing, rules without a user mean nothing. So whoever is added or removed
+        # may do nothing yet, or nothing any more, if we die between the two.
         blocks = ["\n".join((f"user {name}", *lines)) for name, lines in sorted(rules.items())]
         write_private(rules_file(folder), "\n\n".join(blocks) + "\n")
         write_private(password_file(folder), "".join(f"{name}:{text}\n" for name, text in sorted(hashes.items())))
@@ -88,18 +129,19 @@ def _read_hashes(path: Path) -> dict[str, str]:
 
 
 def _read_rules(path: Path) -> dict[str, tuple[str, ...]]:
-    if not path.exists():
-        return {}
-    blocks = [block.splitlines() for block in path.read_text(encoding="utf-8").split("\n\n")]
-    return {lines[0].removeprefix("user "): tuple(lines[1:]) for lines in blocks if lines}
+    """By the words and not by the blank lines: somebody may have edited the file by hand."""
+    rules: dict[str, list[str]] = {}
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    for line in filter(None, map(str.strip, lines)):
+        if line.startswith("user "):
+            own = rules.setdefault(line.removeprefix("user ").strip(), [])
+        elif rules:
+            own.append(line)
+    return {name: tuple(own) for name, own in rules.items()}
 
 
-def _password_hash(password: str, salt: bytes) -> str:
-    digest = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ITERATIONS)
-    return f"$7${_ITERATIONS}${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}"
-
-
-def _refuse_unsafe(user: MqttUser) -> None:
+def _refuse_unsafe(login: MqttLogin) -> None:
     """Both files have one entry a line, so a line break in a name would smuggle in a user with rules of its own."""
-    if not user.name or ":" in user.name or any(not text.isprintable() for text in (user.name, *user.rules)):
-        raise ValueError(f"not a name for an MQTT user: {user.name!r}")
+    texts = (login.name, login.password_hash, *login.rules)
+    if not login.name or ":" in login.name or any(not text.isprintable() for text in texts):
+        raise ValueError(f"not a name for an MQTT user: {login.name!r}")

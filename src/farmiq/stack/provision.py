@@ -36,6 +36,7 @@ async def provision_farm(plan: Plan) -> None:
         migrate(plan.urls.cloud_database, "farmiq.cloud.migrations"),
     )
     await _register_device(plan)
+    await _renew_logins(plan)
     await _register_edge(plan)
     log.info("farm_provisioned", tenant_id=demo_farm.TENANT_ID, edge_cluster_id=demo_farm.EDGE_CLUSTER_ID)
 
@@ -67,14 +68,29 @@ async def _register_device(plan: Plan) -> None:
     from farmiq.edge.ingress_gateway import devices
 
     async with _connected(plan.urls.edge_database) as connection:
-        await devices.register(
-            connection,
-            tenant_id=demo_farm.TENANT_ID,
-            farm_id=demo_farm.FARM_ID,
-            barn_id=demo_farm.BARN_ID,
-            device_id=demo_farm.DEVICE_ID,
-            kind="node",
-        )
+        try:
+            await devices.register(
+                connection,
+                tenant_id=demo_farm.TENANT_ID,
+                farm_id=demo_farm.FARM_ID,
+                barn_id=demo_farm.BARN_ID,
+                device_id=demo_farm.DEVICE_ID,
+                kind="node",
+            )
+        except devices.DeviceTaken as error:
+            # Somebody took it out, and the rest of the farm is no worse for it.
+            log.warning("demo_device_refused", device_id=demo_farm.DEVICE_ID, reason=str(error))
+
+
+async def _renew_logins(plan: Plan) -> None:
+    from farmiq.stack.device_logins import BrokerOfHome, apply_register_if_changed
+
+    if plan.servers.mosquitto is None:
+        return
+    broker = BrokerOfHome(plan.home, plan.servers.mosquitto.port)
+    async with _connected(plan.urls.edge_database) as connection:
+        if await apply_register_if_changed(connection, broker):
+            log.info("device_logins_renewed")
 
 
 async def _register_edge(plan: Plan) -> None:

@@ -64,7 +64,7 @@ def server_ports(external: External) -> dict[str, int | None]:
     if external.needs_postgres:
         wanted["postgres"] = 5432
     if not external.mqtt_url:
-        wanted["mosquitto"] = 1883
+        wanted |= {"mosquitto": 1883, "mosquitto-services": None}
     if not external.amqp_url:
         wanted |= {"rabbitmq": 5672, "rabbitmq-distribution": None, "epmd": None}
     if not external.s3_endpoint:
@@ -78,7 +78,11 @@ def embedded_servers(home: Home, external: External, ports: Mapping[str, int], s
         postgres = Postgres(home.server_folder("postgres"), ports["postgres"], secrets.postgres_superuser)
     if not external.mqtt_url:
         mosquitto = Mosquitto(
-            home.server_folder("mosquitto"), ports["mosquitto"], secrets.mqtt_probe, mqtt_users(secrets)
+            home.server_folder("mosquitto"),
+            ports["mosquitto"],
+            secrets.mqtt_probe,
+            mqtt_users(secrets),
+            ports["mosquitto-services"],
         )
     if not external.amqp_url:
         epmd = Epmd(ports["epmd"])
@@ -107,7 +111,7 @@ def server_urls(servers: Servers, external: External, secrets: Secrets) -> Urls:
         edge_database=external.edge_database_url or _database_url(servers, external, "edge", secrets.postgres_edge),
         cloud_database=external.cloud_database_url or _database_url(servers, external, "cloud", secrets.postgres_cloud),
         mqtt_gateway=external.mqtt_url or (mqtt.url(GATEWAY_USER, secrets.mqtt_gateway) if mqtt else ""),
-        mqtt_device=external.mqtt_url or (mqtt.url(demo_farm.DEVICE_ID, secrets.mqtt_device) if mqtt else ""),
+        mqtt_device=external.mqtt_url or (mqtt.device_url(demo_farm.DEVICE_ID, secrets.mqtt_device) if mqtt else ""),
         mqtt_operator=external.mqtt_url or (mqtt.url(OPERATOR_USER, secrets.mqtt_operator) if mqtt else ""),
         amqp=external.amqp_url or (servers.rabbitmq.url() if servers.rabbitmq else ""),
         s3_endpoint=external.s3_endpoint or (store.endpoint if store else ""),

@@ -4,7 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from farmiq.stack.mosquitto_users import MqttUser, device_rules, gateway_rules, password_file, rules_file, set_users
+from farmiq.stack.mosquitto_users import (
+    MqttLogin,
+    MqttUser,
+    change_logins,
+    device_rules,
+    gateway_rules,
+    password_file,
+    rules_file,
+    set_users,
+)
 
 
 def test_a_user_is_added_beside_the_others(tmp_path: Path) -> None:
@@ -54,14 +63,38 @@ def test_a_name_or_rule_that_would_write_lines_of_its_own_is_refused(tmp_path: P
     assert not password_file(tmp_path).exists()
 
 
-def test_a_device_may_write_its_own_topics_and_read_its_own_acks() -> None:
-    assert device_rules("t", "f", "b", "d") == (
-        "topic write iot/telemetry/t/f/b/d/#",
-        "topic write iot/event/t/f/b/d/#",
-        "topic write iot/weighvision/t/f/b/d/#",
+@pytest.mark.parametrize("kind", ["node", "sensor", "weigh-station"])
+def test_a_device_may_write_its_own_topics_and_read_its_own_acks(kind: str) -> None:
+    expected = [
+        "topic write iot/telemetry/t/f/b/d/+",
+        "topic write iot/event/t/f/b/d/+",
         "topic write iot/status/t/f/b/d",
         "topic read iot/d/ack",
-    )
+    ]
+    if kind == "weigh-station":
+        expected.append("topic write iot/weighvision/t/f/b/d/session/+/+")
+    assert list(device_rules("t", "f", "b", "d", kind)) == expected
+
+
+def test_some_are_put_and_others_dropped_in_one_step_and_the_answer_says_whether_anything_changed(
+    tmp_path: Path,
+) -> None:
+    set_users(tmp_path, MqttUser("a", "1", ()), MqttUser("b", "2", ()))
+    new = MqttLogin("c", "$7$x", ("topic read c",))
+    assert change_logins(tmp_path, put=[new], drop=["a", "unknown"])
+    assert [line.split(":")[0] for line in password_file(tmp_path).read_text().splitlines()] == ["b", "c"]
+    assert rules_file(tmp_path).read_text() == "user b\n\nuser c\ntopic read c\n"
+    assert not change_logins(tmp_path, put=[new], drop=["a"])
+
+
+def test_rules_that_were_edited_by_hand_are_read_as_the_broker_reads_them(tmp_path: Path) -> None:
+    rules_file(tmp_path).write_text("\n\n# ours\n\nuser a\n\n topic read a\n\n\n\nuser b\ntopic read b\n")
+    set_users(tmp_path, MqttUser("c", "1", ()))
+    assert rules_file(tmp_path).read_text() == "user a\ntopic read a\n\nuser b\ntopic read b\n\nuser c\n"
+
+
+def test_no_text_form_of_a_user_shows_a_password() -> None:
+    assert "secret" not in repr(MqttUser("a", "secret", ())) + repr(MqttLogin("a", "secret", ()))
 
 
 def test_the_gateway_reads_all_and_writes_acks() -> None:

@@ -1,11 +1,23 @@
-"""Who may speak on this edge."""
+"""Who may speak on this edge, and what each proves itself with. The other services of the edge ask here.
 
+A device has two secrets: a password for the broker, and a token for HTTP. Neither is kept, only what it takes to recognise it."""
+
+import hashlib
 from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
 
-from farmiq.contracts.ids import check_device_id, check_id
+import asyncpg
+from msgspec import Struct
+
+from farmiq.contracts.ids import InvalidId, check_device_id, check_id
 from farmiq.kit.errors import Rejected
 from farmiq.kit.postgres import Connection
 from farmiq.timeseries.stream import Origin
+
+# A device's id is its user name and client id at the broker, where services and people log in too.
+RESERVED_PREFIXES: Final = ("edge-", "cloud-", "farmiq-")
+RESERVED_NAMES: Final = frozenset({"operator"})
 
 _REGISTER = """
     INSERT INTO devices (device_id, tenant_id, farm_id, barn_id, kind) VALUES ($1, $2, $3, $4, $5)
@@ -14,6 +26,31 @@ _REGISTER = """
 _KNOWN = """
     SELECT tenant_id, farm_id, barn_id, device_id FROM devices WHERE device_id = ANY($1::text[]) AND revoked_at IS NULL
 """
+_ADD = """
+    INSERT INTO devices AS known
+           (device_id, tenant_id, farm_id, barn_id, kind, mqtt_password_hash, http_token_hash, credential_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, now())
+    ON CONFLICT (device_id) DO UPDATE
+       SET kind = excluded.kind, mqtt_password_hash = excluded.mqtt_password_hash,
+           http_token_hash = excluded.http_token_hash, credential_at = excluded.credential_at, revoked_at = NULL
+     WHERE (known.tenant_id, known.farm_id, known.barn_id) = (excluded.tenant_id, excluded.farm_id, excluded.barn_id)
+       AND (known.credential_at IS NULL OR known.revoked_at IS NOT NULL)
+    RETURNING *
+"""
+_ROTATE = """
+    UPDATE devices SET mqtt_password_hash = $2, http_token_hash = $3, credential_at = now()
+     WHERE device_id = $1 AND revoked_at IS NULL
+    RETURNING *
+"""
+# What was given up stays given up: should anybody clear revoked_at by hand, the old secrets open nothing.
+_REVOKE = """
+    UPDATE devices SET revoked_at = coalesce(revoked_at, now()), mqtt_password_hash = NULL, http_token_hash = NULL
+     WHERE device_id = $1
+    RETURNING *
+"""
+_ONE = "SELECT * FROM devices WHERE device_id = $1"
+_ALL = "SELECT * FROM devices ORDER BY tenant_id, farm_id, barn_id, device_id"
+_HOLDER = "SELECT * FROM devices WHERE http_token_hash = $1 AND revoked_at IS NULL"
 
 
 class DeviceTaken(Rejected):
@@ -22,18 +59,137 @@ class DeviceTaken(Rejected):
     code = "device_taken"
 
 
+class DeviceKnown(Rejected):
+    """The device is registered here and has its secrets. They are shown once, when they are made; new ones replace them."""
+
+    code = "device_known"
+
+
+class DeviceUnknown(Rejected):
+    """No device of this id was ever registered on this edge."""
+
+    code = "device_unknown"
+
+
+class DeviceRevoked(Rejected):
+    """The device was taken out. Adding it again lets it back in with new secrets."""
+
+    code = "device_revoked"
+
+
+class Device(Struct, frozen=True):
+    device_id: str
+    tenant_id: str
+    farm_id: str
+    barn_id: str
+    kind: str
+    created_at: datetime
+    credential_at: datetime | None
+    revoked_at: datetime | None
+
+    @property
+    def origin(self) -> Origin:
+        return Origin(self.tenant_id, self.farm_id, self.barn_id, self.device_id)
+
+
+class Credential(Struct, frozen=True):
+    """`mqtt_password_hash` is in the form of Mosquitto's password file."""
+
+    mqtt_password_hash: str
+    http_token: str
+
+    def __repr__(self) -> str:
+        return "Credential(***)"
+
+
 async def register(
     connection: Connection, *, tenant_id: str, farm_id: str, barn_id: str, device_id: str, kind: str
 ) -> None:
     """Provision a device. Doing it again changes nothing; another place for the same id is refused."""
-    for name, value in (("tenant_id", tenant_id), ("farm_id", farm_id), ("barn_id", barn_id)):
-        check_id(name, value)
-    check_device_id(device_id)
+    origin = Origin(tenant_id, farm_id, barn_id, device_id)
+    _check(origin)
     await connection.execute(_REGISTER, device_id, tenant_id, farm_id, barn_id, kind)
-    if Origin(tenant_id, farm_id, barn_id, device_id) not in await provisioned(connection, [device_id]):
+    if origin not in await provisioned(connection, [device_id]):
         raise DeviceTaken(f"device {device_id} is registered elsewhere or revoked; choose another id")
 
 
 async def provisioned(connection: Connection, device_ids: Sequence[str]) -> set[Origin]:
     """Where these devices may speak from."""
     return {Origin(*row) for row in await connection.fetch(_KNOWN, device_ids)}
+
+
+async def add(connection: Connection, origin: Origin, kind: str, credential: Credential) -> Device:
+    """Provision a device with its secrets: a new one, one that has none yet, or one that was revoked at the same place."""
+    _check(origin)
+    row = await connection.fetchrow(
+        _ADD,
+        origin.device_id,
+        origin.tenant_id,
+        origin.farm_id,
+        origin.barn_id,
+        kind,
+        credential.mqtt_password_hash,
+        _hash(credential.http_token),
+    )
+    if row is not None:
+        return _device(row)
+    known = await find(connection, origin.device_id)
+    place = f"{known.tenant_id}/{known.farm_id}/{known.barn_id}"
+    if known.origin == origin:
+        raise DeviceKnown(f"device {known.device_id} has been added to {place} already")
+    raise DeviceTaken(f"device {known.device_id} belongs to {place}; choose another id")
+
+
+async def rotate(connection: Connection, device_id: str, credential: Credential) -> Device:
+    """Replace a device's secrets. The old token opens nothing from the commit on."""
+    row = await connection.fetchrow(_ROTATE, device_id, credential.mqtt_password_hash, _hash(credential.http_token))
+    if row is not None:
+        return _device(row)
+    await find(connection, device_id)
+    raise DeviceRevoked(f"device {device_id} was revoked")
+
+
+async def revoke(connection: Connection, device_id: str) -> Device:
+    """Take a device out: from the commit on nothing it sends is accepted. Doing it again changes nothing."""
+    row = await connection.fetchrow(_REVOKE, device_id)
+    if row is None:
+        raise DeviceUnknown(f"there is no device {device_id[:80]}")
+    return _device(row)
+
+
+async def find(connection: Connection, device_id: str) -> Device:
+    row = await connection.fetchrow(_ONE, device_id)
+    if row is None:
+        raise DeviceUnknown(f"there is no device {device_id[:80]}")
+    return _device(row)
+
+
+async def everyone(connection: Connection) -> list[Device]:
+    return [_device(row) for row in await connection.fetch(_ALL)]
+
+
+async def logins(connection: Connection) -> list[tuple[Device, str | None]]:
+    """Every device with the hash of its password for the broker, if it has one."""
+    return [(_device(row), row["mqtt_password_hash"]) for row in await connection.fetch(_ALL)]
+
+
+async def holder_of(connection: Connection, http_token: str) -> Device | None:
+    """The device with this token, unless it was revoked. Looking a hash up tells an attacker nothing by the time it takes."""
+    row = await connection.fetchrow(_HOLDER, _hash(http_token))
+    return None if row is None else _device(row)
+
+
+def _check(origin: Origin) -> None:
+    for name, value in (("tenant_id", origin.tenant_id), ("farm_id", origin.farm_id), ("barn_id", origin.barn_id)):
+        check_id(name, value)
+    check_device_id(origin.device_id)
+    if origin.device_id in RESERVED_NAMES or origin.device_id.startswith(RESERVED_PREFIXES):
+        raise InvalidId("device_id", origin.device_id)
+
+
+def _device(row: asyncpg.Record) -> Device:
+    return Device(*(row[name] for name in Device.__struct_fields__))
+
+
+def _hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
