@@ -1,129 +1,109 @@
-"""The gateway is killed between commit and acknowledgement, and on both sides of it; so are its neighbours."""
+"""The gateway is killed at every step between receiving and acknowledging; so are its neighbours."""
 
 import asyncio
+import os
+import signal
+from contextlib import suppress
 from pathlib import Path
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 
-from farmiq.contracts.ack import DeviceAck
-from farmiq.contracts.decoding import decode
-from farmiq.edge.ingress_gateway import devices
+from farmiq.kit.ids import new_id
 from farmiq.kit.migrations import migrate
-from farmiq.kit.mqtt import BrokerAway, MqttClient
 from farmiq.kit.postgres import Pool, open_pool
 from farmiq.stack.postgres import Postgres
+from support.acked_device import Device
+from support.gateway import (
+    SERVICE,
+    ask,
+    assert_all_agree,
+    assert_exactly_once,
+    environment,
+    register,
+    stats,
+    until_rows,
+    wait_until_ready,
+)
 from support.mosquitto import Broker
 from support.server_process import ServerProcess
-from support.service_process import service_process
-from support.telemetry import batch_message, raw_message
-from support.waiting import eventually
+from support.service_process import ServiceProcess, service_process
+from support.telemetry import loss_message, raw_message, reading_message
+from support.waiting import wait_for
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(180)
 
-BEFORE_COMMIT = ("farmiq.edge.ingress_gateway.store:epoch", "after", 2)
-AFTER_COMMIT = ("farmiq.kit.mqtt:MqttClient.acknowledge", "before", 2)
-AFTER_BROKER_ACK = ("farmiq.kit.mqtt:MqttClient.acknowledge", "after", 2)
-AFTER_DEVICE_ACK = ("farmiq.kit.mqtt:MqttClient.publish", "after", 2)
+HANDLERS = "farmiq.edge.ingress_gateway.handlers"
+STORE = "farmiq.edge.ingress_gateway.store"
+MEASUREMENTS = "farmiq.timeseries.store"
 
-
-class Device:
-    """A node as the gateway sees it: publishes, and believes only what it is told on its acknowledgement topic."""
-
-    def __init__(self, broker: Broker) -> None:
-        self.stream = uuid4()
-        self.acked_seq = 0
-        self._mqtt = MqttClient(broker.url("node-1"), client_id="node-1", subscriptions=["iot/node-1/ack"])
-
-    async def __aenter__(self) -> "Device":
-        await self._mqtt.start()
-        await self._mqtt.wait_connected()
-        self._listening = asyncio.create_task(self._listen())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._listening.cancel()
-        await self._mqtt.stop()
-
-    async def send(self, first: int, last: int, event_id: UUID | None = None) -> None:
-        message = batch_message(self.stream, first, last, event_id=event_id)
-        await self._mqtt.publish(message.topic, message.payload)
-
-    async def send_raw(self, topic: str, payload: bytes) -> None:
-        message = raw_message(topic, payload)
-        await self._mqtt.publish(message.topic, message.payload)
-
-    async def send_until_acked(self, last: int) -> None:
-        """What a node does after a silence: send again everything it was not told of."""
-
-        async def is_acked() -> bool:
-            try:
-                await self._mqtt.wait_connected()
-                await self.send(self.acked_seq + 1, last)
-            except BrokerAway:
-                return False
-            return await self._heard(last)
-
-        await eventually(is_acked, 60.0, f"an acknowledgement of {last}")
-
-    async def _heard(self, last: int) -> bool:
-        async def is_told() -> bool:
-            return self.acked_seq >= last
-
-        try:
-            return await eventually(is_told, 1.0)
-        except AssertionError:
-            return False
-
-    async def _listen(self) -> None:
-        while messages := await self._mqtt.next_batch(100, 0.0):
-            for message in messages:
-                ack = decode(DeviceAck, message.payload, max_bytes=1 << 20)
-                if ack.stream_id == self.stream:
-                    self.acked_seq = max(self.acked_seq, ack.acked_seq)
-            self._mqtt.acknowledge(messages)
+# In the order in which a micro-batch passes them, and whether what it holds is committed by then. After one is before the next.
+STEPS = [
+    ("farmiq.edge.ingress_gateway.consumer:until_stored", "before", False),
+    (f"{STORE}:door", "after", False),
+    (f"{STORE}:first_seen", "after", False),
+    (f"{MEASUREMENTS}:lock_streams", "after", False),
+    (f"{MEASUREMENTS}:copy_rows", "after", False),
+    (f"{MEASUREMENTS}:save_coverage", "after", False),
+    ("farmiq.outbox:append", "after", False),
+    (f"{MEASUREMENTS}:insert_readings", "after", False),
+    (f"{MEASUREMENTS}:record_loss", "after", False),
+    (f"{STORE}:keep_rejected", "after", False),  # the last statement before the commit
+    (f"{HANDLERS}:_commit", "after", True),
+    ("farmiq.kit.mqtt:MqttClient.acknowledge", "after", True),
+    ("farmiq.kit.mqtt:MqttClient.publish", "after", True),
+]
 
 
-def environment(database_url: str, broker: Broker) -> dict[str, str]:
-    return {
-        "DATABASE_URL": database_url,
-        "MQTT_URL": broker.url("edge-ingress-gateway"),
-        "ADMIN_TOKEN": "for-this-test",
-    }
-
-
-async def register(pool: Pool) -> None:
-    async with pool.acquire() as connection:
-        await devices.register(
-            connection, tenant_id="demo", farm_id="farm-1", barn_id="barn-1", device_id="node-1", kind="node"
-        )
-
-
-async def assert_exactly_once(pool: Pool, stream: UUID, last: int) -> None:
-    rows = await pool.fetch("SELECT seq FROM telemetry_raw WHERE stream_id = $1 ORDER BY seq", stream)
-    assert [row["seq"] for row in rows] == list(range(1, last + 1))
-    packed = await pool.fetch(
-        "SELECT payload_json->'seq0' AS first, jsonb_array_length(payload_json->'t') AS n FROM sync_outbox"
-    )
-    covered = [seq for row in packed for seq in range(int(bytes(row["first"])), int(bytes(row["first"])) + row["n"])]
-    assert sorted(covered) == list(range(1, last + 1))
-    assert await pool.fetchval("SELECT sum(count) FROM telemetry_agg WHERE \"window\" = '1d'") == last
-
-
-@pytest.mark.parametrize("dies", [BEFORE_COMMIT, AFTER_COMMIT, AFTER_BROKER_ACK, AFTER_DEVICE_ACK])
-async def test_gateway_killed_around_its_acknowledgements_stores_every_sample_once(
-    dies: tuple[str, str, int], edge_url: str, edge_pool: Pool, mosquitto: Broker, run_folder: Path, tmp_path: Path
+async def test_gateway_killed_at_each_step_between_receiving_and_acknowledging_stores_everything_once(
+    edge_url: str, edge_pool: Pool, mosquitto: Broker, run_folder: Path, tmp_path: Path
 ) -> None:
+    """Each gateway finds what the one before it left unacknowledged, and dies one step further. The device repeats nothing."""
     await register(edge_pool)
-    environ = environment(edge_url, mosquitto)
+    # Long enough that what waits for a gateway comes to it in one micro-batch.
+    environ = environment(edge_url, mosquitto, INGRESS_BATCH_WAIT_MS="400")
+    await subscribe_once(environ, run_folder, tmp_path)
+    readings, losses = [], []
     async with Device(mosquitto) as device:
-        with service_process("edge-ingress-gateway", environ, run_folder, tmp_path / "first.log", dies) as gateway:
-            await device.send_until_acked(10)
-            await device.send(11, 20)
-            await asyncio.to_thread(gateway.wait_for_death)
-        with service_process("edge-ingress-gateway", environ, run_folder, tmp_path / "second.log"):
-            await device.send_until_acked(30)
-        await assert_exactly_once(edge_pool, device.stream, 30)
+        for number, (target, moment, is_committed) in enumerate(STEPS):
+            first = number * 10 + 1
+            await device.send(first, first + 9)
+            await device.send_message(reading_message(float(number), event_id=(reading := new_id())))
+            await device.send_message(loss_message(uuid4(), 1, 5, event_id=(loss := new_id())))
+            await device.send_message(raw_message("iot/status/nowhere", b"%d" % number))
+            readings.append(reading)
+            losses.append(loss)
+            log = tmp_path / f"{number}.log"
+            gateway = ServiceProcess(SERVICE, environ, run_folder, log, (target, moment, 1))
+            await asyncio.to_thread(live_and_die, gateway)
+            stored = await edge_pool.fetchval(
+                "SELECT count(*) FROM telemetry_raw WHERE seq BETWEEN $1 AND $1 + 9", first
+            )
+            assert stored == (10 if is_committed else 0), f"killed {moment} {target}"
+            await assert_all_agree(edge_pool)
+        last = len(STEPS) * 10
+        with service_process(SERVICE, environ, run_folder, tmp_path / "last.log"):
+            await device.send(last + 1, last + 10)
+            await device.until_acked(last + 10)
+    await assert_exactly_once(edge_pool, device.stream, last + 10)
+    rows = await edge_pool.fetch("SELECT id FROM telemetry_raw WHERE seq IS NULL ORDER BY id")
+    assert [row["id"] for row in rows] == sorted(readings)
+    rows = await edge_pool.fetch("SELECT event_id FROM stream_losses ORDER BY event_id")
+    assert [row["event_id"] for row in rows] == sorted(losses)
+    # A message that nobody can recognise is kept each time it is delivered: once for each death after a commit, and once more.
+    assert await edge_pool.fetchval("SELECT count(DISTINCT payload) FROM ingress_rejected") == len(STEPS)
+
+
+def live_and_die(gateway: ServiceProcess) -> None:
+    with suppress(AssertionError):  # it may be dead before anybody could ask whether it is well
+        gateway.start()
+    gateway.wait_for_death()
+
+
+async def subscribe_once(environ: dict[str, str], run_folder: Path, tmp_path: Path) -> None:
+    """From here on the broker keeps what is sent while no gateway runs."""
+    with service_process(SERVICE, environ, run_folder, tmp_path / "subscriber.log") as gateway:
+        await asyncio.to_thread(wait_until_ready, gateway)
 
 
 @pytest.mark.parametrize("has_saved", [False, True])
@@ -132,21 +112,30 @@ async def test_broker_killed_under_load_loses_nothing_that_the_device_still_hold
 ) -> None:
     """From its own file, Mosquitto 2.0.11 comes back with the gateway's session and without its shared subscriptions."""
     await register(edge_pool)
-    with service_process(
-        "edge-ingress-gateway", environment(edge_url, mosquitto), run_folder, tmp_path / "gateway.log"
-    ):
+    with service_process(SERVICE, environment(edge_url, mosquitto), run_folder, tmp_path / "gateway.log") as gateway:
         async with Device(mosquitto) as device:
             await device.send_until_acked(10)
             if has_saved:
                 await asyncio.to_thread(mosquitto.save_sessions)
             await device.send(11, 20)
             await asyncio.to_thread(mosquitto.kill)
+
+            def is_not_ready() -> bool:
+                status, answer = ask(gateway, "/api/ready")
+                return (
+                    status == 503
+                    and "BrokerAway" in answer["checks"]["broker"]
+                    and answer["checks"]["database"] == "ok"
+                )
+
+            await asyncio.to_thread(wait_for, is_not_ready, 20.0, "the gateway to say that its broker is away")
             await asyncio.to_thread(mosquitto.start)
             await device.send_until_acked(40)
+            await asyncio.to_thread(wait_until_ready, gateway)
             await assert_exactly_once(edge_pool, device.stream, 40)
 
 
-async def test_database_restarted_under_load_is_waited_for_and_nothing_is_acknowledged_meanwhile(
+async def test_database_killed_and_stopped_under_load_is_waited_for_and_nothing_is_acknowledged_meanwhile(
     postgres_server: ServerProcess, mosquitto: Broker, run_folder: Path, tmp_path: Path
 ) -> None:
     server = postgres_server.server
@@ -155,39 +144,65 @@ async def test_database_restarted_under_load_is_waited_for_and_nothing_is_acknow
     await migrate(url, "farmiq.edge.migrations")
     async with await open_pool(url, service="test") as pool:
         await register(pool)
-    with service_process(
-        "edge-ingress-gateway", environment(url, mosquitto), run_folder, tmp_path / "gateway.log"
-    ) as gateway:
+    environ = environment(url, mosquitto)
+    with service_process(SERVICE, environ, run_folder, tmp_path / "first.log") as gateway:
         async with Device(mosquitto) as device:
             await device.send_until_acked(10)
+            for round_number, stop in enumerate((postgres_server.kill, lambda: stop_immediately(postgres_server)), 1):
+                first = round_number * 10 + 1
+                await asyncio.to_thread(stop)
+                await device.send(first, first + 9)
+                await asyncio.to_thread(until_waiting, gateway, round_number)
+                assert device.acked_seq == first - 1
+                await asyncio.to_thread(postgres_server.start)
+                # Nobody sends it again: the gateway has kept it, and comes back by itself.
+                await device.until_acked(first + 9)
+                await asyncio.to_thread(wait_until_ready, gateway)
+            before = await asyncio.to_thread(stats, gateway)
             await asyncio.to_thread(postgres_server.kill)
-            await device.send(11, 20)
-
-            async def is_waiting() -> bool:
-                return "database_waited_for" in gateway.log_text()
-
-            await eventually(is_waiting, what="the gateway waiting for its database")
-            assert device.acked_seq == 10
+            await device.send(31, 40)
+            await asyncio.to_thread(until_waiting, gateway, 3)
+            assert await asyncio.to_thread(stats, gateway) == before
+            gateway.kill()
+            # The broker was told nothing while the database was away: the next gateway gets what this one had in its hands.
             await asyncio.to_thread(postgres_server.start)
-            await device.send_until_acked(30)
+            with service_process(SERVICE, environ, run_folder, tmp_path / "second.log") as successor:
+                await device.until_acked(40)
+                assert (await asyncio.to_thread(stats, successor))["messages_received"] == 1
             async with await open_pool(url, service="test") as pool:
-                await assert_exactly_once(pool, device.stream, 30)
+                await assert_exactly_once(pool, device.stream, 40)
 
 
-async def test_two_replicas_share_the_work_and_store_each_repeated_batch_once(
+def stop_immediately(server: ServerProcess) -> None:
+    """PostgreSQL's own way to end at once: every session is cut, and the next start has to recover."""
+    os.kill(server.pid, signal.SIGQUIT)
+    wait_for(lambda: not server.is_running, 20.0, "PostgreSQL to end")
+
+
+def until_waiting(gateway: ServiceProcess, times: int) -> None:
+    """Until it has said so, here and in its log, for as many times as its database has been away."""
+
+    def is_waiting() -> bool:
+        status, answer = ask(gateway, "/api/ready")
+        return status == 503 and answer["checks"]["database"] != "ok" and answer["checks"]["broker"] == "ok"
+
+    wait_for(is_waiting, 20.0, "the gateway to say that its database is away")
+    wait_for(lambda: gateway.log_text().count("database_waited_for") >= times, 20.0, "the gateway to wait for it")
+
+
+async def test_gateway_that_stops_in_order_leaves_nothing_half_done(
     edge_url: str, edge_pool: Pool, mosquitto: Broker, run_folder: Path, tmp_path: Path
 ) -> None:
     await register(edge_pool)
-    environs = [environment(edge_url, mosquitto) | {"INSTANCE_ID": f"gateway-{number}"} for number in (1, 2)]
-    with (
-        service_process("edge-ingress-gateway", environs[0], run_folder, tmp_path / "one.log"),
-        service_process("edge-ingress-gateway", environs[1], run_folder, tmp_path / "two.log"),
-    ):
-        async with Device(mosquitto) as device:
+    environ = environment(edge_url, mosquitto)
+    async with Device(mosquitto) as device:
+        with service_process(SERVICE, environ, run_folder, tmp_path / "first.log") as gateway:
             await device.send_until_acked(1)
-            for first in range(2, 202, 10):
-                event_id = uuid4()
-                for _ in range(3):
-                    await device.send(first, first + 9, event_id)
-            await device.send_until_acked(201)
-            await assert_exactly_once(edge_pool, device.stream, 201)
+            sending = asyncio.gather(*(device.send(first, first + 9) for first in range(2, 2002, 10)))
+            await until_rows(edge_pool, "ingress_dedupe", 20)
+            assert await asyncio.to_thread(gateway.stop) == 0
+            await sending
+        await assert_all_agree(edge_pool)
+        with service_process(SERVICE, environ, run_folder, tmp_path / "second.log"):
+            await device.until_acked(2001)
+    await assert_exactly_once(edge_pool, device.stream, 2001)

@@ -1,15 +1,29 @@
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
 import msgspec
 from litestar import get
-from litestar.params import FromQuery, QueryParameter
+from litestar.params import FromPath, QueryParameter
 
+from farmiq.contracts.ids import ID_PATTERN
+from farmiq.contracts.timestamps import Timestamp
 from farmiq.edge.ingress_gateway import store
 from farmiq.edge.ingress_gateway.counters import Counters, Stats
-from farmiq.kit.http_server import require_bearer
+from farmiq.kit.http_server import ApiError, require_bearer
 from farmiq.kit.postgres import Pool
+from farmiq.timeseries.paging import cursor
+from farmiq.timeseries.parameters import After, position
+
+PAYLOAD_SHOWN_BYTES = 1024
+
+AnyTenant = Annotated[str | None, QueryParameter(pattern=ID_PATTERN, max_length=64)]
+AnyReason = Annotated[str | None, QueryParameter(pattern=r"^[a-z][a-z_0-9]{0,63}\Z", max_length=64)]
+
+
+class AfterRejected(NamedTuple):
+    at: Timestamp
+    id: UUID
 
 
 class RejectedMessage(msgspec.Struct, frozen=True):
@@ -25,25 +39,59 @@ class RejectedMessage(msgspec.Struct, frozen=True):
     trace_id: str | None
 
 
-class RejectedList(msgspec.Struct, frozen=True):
+class RejectedPage(msgspec.Struct, frozen=True):
+    """`next` continues after the last message, given as `after`; it is null on the last page."""
+
     rejected: list[RejectedMessage]
+    next: str | None
+
+
+class RejectedPayload(msgspec.Struct, frozen=True):
+    """How the payload begins. Whatever is not a printable ASCII character stands there as `\\xNN`."""
+
+    message: RejectedMessage
+    payload_beginning: str
 
 
 def routes(pool: Pool, counters: Counters, admin_token: str) -> list[Any]:
+    guards = [require_bearer(admin_token)]
+
     @get("/api/v1/ingress/stats", tags=["ingress"], sync_to_thread=False)
     def stats() -> Stats:
         """What this replica has taken since it started."""
         return counters.stats
 
-    @get("/api/v1/ingress/rejected", guards=[require_bearer(admin_token)], tags=["ingress"])
+    @get("/api/v1/ingress/rejected", guards=guards, tags=["ingress"])
     async def rejected(
-        tenant_id: FromQuery[str | None] = None,
-        reason: FromQuery[str | None] = None,
+        tenant_id: AnyTenant = None,
+        reason: AnyReason = None,
+        after: After = None,
         limit: Annotated[int, QueryParameter(ge=1, le=1000)] = 100,
-    ) -> RejectedList:
-        """Messages that were not taken, newest first, with the reason."""
+    ) -> RejectedPage:
+        """Messages that were not taken, newest first, with the reason. One whose topic could not be read has no tenant."""
         async with pool.acquire() as connection:
-            rows = await store.rejected(connection, tenant_id, reason, limit)
-        return RejectedList([RejectedMessage(**row) for row in rows])
+            rows = await store.rejected(connection, tenant_id, reason, position(after, AfterRejected), limit)
+        messages = [RejectedMessage(**row) for row in rows]
+        return RejectedPage(messages, _next(messages[-1]) if len(messages) == limit else None)
 
-    return [stats, rejected]
+    @get("/api/v1/ingress/rejected/{rejected_id:uuid}", guards=guards, tags=["ingress"])
+    async def rejected_one(rejected_id: FromPath[UUID]) -> RejectedPayload:
+        """One of them, with the beginning of what the device sent."""
+        async with pool.acquire() as connection:
+            row = await store.rejected_one(connection, rejected_id, PAYLOAD_SHOWN_BYTES)
+        if row is None:
+            raise ApiError(404, "unknown_message", f"There is no rejected message {rejected_id}, or no longer")
+        fields = dict(row)
+        beginning = fields.pop("beginning")
+        return RejectedPayload(RejectedMessage(**fields), printable(beginning))
+
+    return [stats, rejected, rejected_one]
+
+
+def printable(data: bytes) -> str:
+    """Nothing in it can move a cursor, end a line or turn the direction of writing; and it can be read back exactly."""
+    return "".join(chr(byte) if 32 <= byte < 127 and byte != ord("\\") else f"\\x{byte:02x}" for byte in data)
+
+
+def _next(last: RejectedMessage) -> str:
+    return cursor(AfterRejected(last.received_at, last.id))

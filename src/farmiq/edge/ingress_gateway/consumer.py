@@ -8,9 +8,15 @@ from farmiq.edge.ingress_gateway.publisher import AckPublisher
 from farmiq.edge.ingress_gateway.settings import GatewaySettings
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.micro_batch import until_stored
-from farmiq.kit.mqtt import Message, MqttClient
+from farmiq.kit.mqtt import BrokerAway, Message, MqttClient
 from farmiq.kit.postgres import Pool
 from farmiq.outbox import Announcer
+
+
+async def require_broker(mqtt: MqttClient) -> None:
+    """Readiness: every subscription is in force."""
+    if not mqtt.is_connected:
+        raise BrokerAway("The MQTT broker is not connected, or has not confirmed the subscriptions yet")
 
 
 async def consume(
@@ -24,14 +30,16 @@ async def consume(
 ) -> None:
     """Until cancelled. Cut anywhere, it loses nothing: what was not acknowledged comes again and is recognised."""
 
+    sync = settings.sync_plan
+
     async def store_now(batch: list[Message]) -> list[Outcome]:
-        return await ingest(pool, batch, life.clock.now())
+        return await ingest(pool, batch, life.clock.now(), sync)
 
     while True:
         messages = await mqtt.next_batch(settings.ingress_batch_messages, settings.ingress_batch_wait_ms / 1000)
         if not messages:
             return
-        outcomes = await until_stored(life, partial(store_now, messages))
+        outcomes = await until_stored(partial(store_now, messages))
         mqtt.acknowledge(messages)
         acks.note(outcomes)
         announcer.announce()

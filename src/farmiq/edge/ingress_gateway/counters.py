@@ -6,7 +6,7 @@ import msgspec
 from prometheus_client import CollectorRegistry, Counter
 
 from farmiq.edge.ingress_gateway.handlers import Outcome
-from farmiq.edge.ingress_gateway.screening import Refusal
+from farmiq.edge.ingress_gateway.screening import Refusal, Screened
 from farmiq.kit.logging import get_logger
 
 log = get_logger(__name__)
@@ -39,6 +39,8 @@ class Counters:
             self._duplicates.inc(outcome.duplicates)
             self.stats.samples_stored += outcome.samples_stored
             self.stats.duplicates += outcome.duplicates
+            for message in outcome.traces_made:
+                self._log_trace(message)
             for refusal in outcome.refusals:
                 self._reject(refusal)
 
@@ -48,6 +50,13 @@ class Counters:
         log.warning(
             "message_rejected", reason=refusal.code, detail=refusal.detail, tenant_id=refusal.tenant_id,
             device_id=refusal.device_id, event_id=refusal.event_id, trace_id=refusal.trace_id,
+        )  # fmt: skip
+
+    @staticmethod
+    def _log_trace(message: Screened) -> None:
+        log.info(
+            "trace_id_made", trace_id=message.trace_id, tenant_id=message.origin.tenant_id,
+            device_id=message.origin.device_id, event_id=message.event_id,
         )  # fmt: skip
 
     def acknowledged(self) -> None:

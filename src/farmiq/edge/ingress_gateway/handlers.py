@@ -1,25 +1,30 @@
 """What happens to a micro-batch of messages: one transaction, and one bad message costs only itself."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
 import msgspec
 
+from farmiq.contracts.ack import AckResult
 from farmiq.contracts.status import DeviceStatus
 from farmiq.contracts.telemetry import TelemetryLoss
-from farmiq.edge.ingress_gateway import devices, store
+from farmiq.edge.ingress_gateway import store
 from farmiq.edge.ingress_gateway.acknowledgements import Verdict
-from farmiq.edge.ingress_gateway.screening import Refusal, Screened, refuse, screen
+from farmiq.edge.ingress_gateway.screening import Refusal, Screened, fingerprint, refuse, screen
 from farmiq.edge.telemetry_timeseries import intake
-from farmiq.edge.telemetry_timeseries.liveness import Heard
+from farmiq.edge.telemetry_timeseries.liveness import Heard, newest_of
+from farmiq.edge.telemetry_timeseries.sync_mode import SyncPlan
 from farmiq.kit.errors import Rejected
 from farmiq.kit.micro_batch import together_or_alone
 from farmiq.kit.mqtt import Message
 from farmiq.kit.postgres import Connection, Pool
 from farmiq.timeseries.samples import SingleReading, StreamBatch
+from farmiq.timeseries.stream import Coverage, Origin
 
 Judged = Screened | Refusal
+
+EVENT_ID_REUSED = "event_id_reused"
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -31,59 +36,77 @@ class Outcome(msgspec.Struct, frozen=True):
     samples_stored: int
     duplicates: int
     refusals: list[Refusal]
+    traces_made: list[Screened]
 
 
-async def ingest(pool: Pool, messages: Sequence[Message], received_at: datetime) -> list[Outcome]:
+async def ingest(
+    pool: Pool, messages: Sequence[Message], received_at: datetime, sync: SyncPlan = intake.RAW
+) -> list[Outcome]:
     """Store messages, together if possible. When this returns, every one of them is committed or kept as rejected."""
 
     async def commit(items: Sequence[tuple[Message, Judged]]) -> Outcome:
-        return await _commit(pool, items, received_at)
+        return await _commit(pool, items, received_at, sync)
 
     async def set_aside(item: tuple[Message, Judged], error: Exception) -> Outcome:
         message, judged = item
         if isinstance(judged, Refusal):
             raise error  # the table of rejected messages refuses: that is our fault, not the message's
         code = error.code if isinstance(error, Rejected) else "not_storable"
-        return await _commit(pool, [(message, refuse(judged, code, str(error)[:300]))], received_at)
+        return await _commit(pool, [(message, refuse(judged, code, str(error)[:300]))], received_at, sync)
 
-    judged = [(message, screen(message.topic, message.payload)) for message in messages]
+    judged = [
+        (message, screen(message.topic, message.payload, is_retained=message.is_retained)) for message in messages
+    ]
     return await together_or_alone(judged, commit, set_aside)
 
 
-async def _commit(pool: Pool, judged: Sequence[tuple[Message, Judged]], received_at: datetime) -> Outcome:
+async def _commit(
+    pool: Pool, judged: Sequence[tuple[Message, Judged]], received_at: datetime, sync: SyncPlan
+) -> Outcome:
     async with pool.acquire() as connection, connection.transaction():
-        answers = await _check_provisioning(connection, [answer for _, answer in judged])
+        epoch, known = await store.door(connection, _devices_of(judged))
+        answers = [_check_provisioning(answer, known) for _, answer in judged]
         screened = [answer for answer in answers if isinstance(answer, Screened)]
         fresh, repeated = _split(screened, await store.first_seen(connection, screened, received_at))
-        stored, refused = await _route(connection, fresh, received_at)
-        await store.forget(connection, list(refused))
+        reused = await _refuse_reused(connection, repeated)
+        taken = [message for message in screened if message not in reused]
+        streams = await intake.lock_streams(connection, _streams_of(taken))
+        stored, refused = await _route(connection, taken, set(fresh), streams, received_at, sync)
+        await intake.hear(connection, _signs(screened, set(fresh), refused), received_at)
+        await store.forget(connection, [message for message in fresh if message in refused])
+        refused |= reused
         kept = [
             (message, refusal)
             for (message, _), answer in zip(judged, answers, strict=True)
             if (refusal := answer if isinstance(answer, Refusal) else refused.get(answer)) is not None
         ]
         await store.keep_rejected(connection, kept, received_at)
-        taken = [message for message in screened if message not in refused]
-        marks = await intake.marks(connection, sorted({stream for m in taken if (stream := _stream_of(m)) is not None}))
-        epoch = await store.epoch(connection)
     refusals = [refusal for _, refusal in kept]
     accepted = [message for message in fresh if message not in refused]
-    return Outcome(epoch, marks, _verdicts(accepted, repeated, refusals), stored, len(repeated), refusals)
-
-
-async def _check_provisioning(connection: Connection, judged: Sequence[Judged]) -> list[Judged]:
-    known = await devices.provisioned(
-        connection, sorted({answer.origin.device_id for answer in judged if isinstance(answer, Screened)})
+    repeated = [message for message in repeated if message not in refused]
+    told = _streams_of(message for message in taken if message not in refused)
+    return Outcome(
+        epoch,
+        intake.marks({stream_id: streams[stream_id] for stream_id in told}),
+        _verdicts(accepted, repeated, refusals),
+        stored,
+        len(repeated),
+        refusals,
+        [message for message in accepted if message.is_trace_made],
     )
-    return [
-        refuse(answer, "not_provisioned", "this device is not registered for this tenant, farm and barn")
-        if isinstance(answer, Screened) and answer.origin not in known
-        else answer
-        for answer in judged
-    ]
 
 
-def _split(messages: Sequence[Screened], new_keys: set[tuple[str, UUID]]) -> tuple[list[Screened], list[Screened]]:
+def _devices_of(judged: Sequence[tuple[Message, Judged]]) -> list[str]:
+    return sorted({answer.origin.device_id for _, answer in judged if isinstance(answer, Screened)})
+
+
+def _check_provisioning(answer: Judged, known: set[Origin]) -> Judged:
+    if isinstance(answer, Refusal) or answer.origin in known:
+        return answer
+    return refuse(answer, "not_provisioned", "this device is not registered for this tenant, farm and barn")
+
+
+def _split(messages: Sequence[Screened], new_keys: set[store.Key]) -> tuple[list[Screened], list[Screened]]:
     """Those to be stored now, and those that were here before. A message twice in one batch is one of each."""
     fresh: list[Screened] = []
     repeated: list[Screened] = []
@@ -98,59 +121,94 @@ def _split(messages: Sequence[Screened], new_keys: set[tuple[str, UUID]]) -> tup
     return fresh, repeated
 
 
+async def _refuse_reused(connection: Connection, repeated: Sequence[Screened]) -> dict[Screened, Refusal]:
+    """Those whose id was first seen on something else. Told to be duplicates, they would be gone without a trace."""
+    asked = [message for message in repeated if message.is_told_by_id]
+    first = await store.seen_for(connection, asked)
+    return {
+        message: refuse(message, EVENT_ID_REUSED, "another message of this tenant had this event id before")
+        for message in asked
+        if not _is_repetition(message, *first.get((message.origin.tenant_id, message.event_id), (None, None)))
+    }
+
+
+def _is_repetition(message: Screened, device_id: str | None, content_hash: str | None) -> bool:
+    """What is not known of the first one (it was kept by an earlier release, or forgotten just now) can't speak against it."""
+    return device_id in (None, message.origin.device_id) and content_hash in (None, fingerprint(message))
+
+
 async def _route(
-    connection: Connection, fresh: Sequence[Screened], received_at: datetime
+    connection: Connection,
+    messages: Sequence[Screened],
+    fresh: set[Screened],
+    streams: Mapping[UUID, Coverage],
+    received_at: datetime,
+    sync: SyncPlan,
 ) -> tuple[int, dict[Screened, Refusal]]:
-    """Hand each message to the owner of what it holds: how many samples are new, and what the owner would not take."""
+    """Hand each message to the owner of what it holds: how many samples are new, and what the owner would not take.
+
+    Every batch goes there, seen before or not: which samples are new is for the stream's coverage to say, and an id that a
+    device used twice costs it none.
+    """
     refusals: dict[Screened, str | None] = {}
-    batches = [(message, message.body) for message in fresh if isinstance(message.body, StreamBatch)]
-    admissions = await intake.store_batches(connection, [(body, m.trace_id) for m, body in batches], received_at)
+    batches = [(message, message.body) for message in messages if isinstance(message.body, StreamBatch)]
+    admissions = await intake.store_batches(
+        connection, [(body, message.trace_id) for message, body in batches], received_at, sync, streams
+    )
     for (message, _), admission in zip(batches, admissions, strict=True):
         refusals[message] = admission.refusal
-    readings = [(message.body, message.trace_id) for message in fresh if isinstance(message.body, SingleReading)]
-    readings_stored = await intake.store_readings(connection, readings, received_at)
-    for message in fresh:
-        if isinstance(message.body, TelemetryLoss):
+    readings = [(m.body, m.trace_id) for m in messages if m in fresh and isinstance(m.body, SingleReading)]
+    readings_stored = await intake.store_readings(connection, readings, received_at, sync)
+    for message in messages:
+        if message in fresh and isinstance(message.body, TelemetryLoss):
             loss = await intake.record_loss(
-                connection, message.origin, message.event_id, message.trace_id, message.body
+                connection, message.origin, message.event_id, message.trace_id, message.body, streams
             )
             refusals[message] = loss.refusal
-    statuses = [
-        Heard(message.origin, status=message.body) for message in fresh if isinstance(message.body, DeviceStatus)
-    ]
-    await intake.hear(connection, statuses, received_at)
     stored = sum(end - first for admission in admissions for first, end in admission.stored) + readings_stored
     return stored, {
         message: refuse(message, code, "the owner would not take it") for message, code in refusals.items() if code
     }
 
 
-def _stream_of(message: Screened) -> UUID | None:
-    match message.body:
-        case StreamBatch(batch=batch):
-            return batch.stream_id
-        case TelemetryLoss(stream_id=stream_id):
-            return stream_id
-    return None
+def _signs(messages: Sequence[Screened], fresh: set[Screened], refused: dict[Screened, Refusal]) -> list[Heard]:
+    """What these messages say about their devices' being there, in the order in which they came.
+
+    A message that the broker kept for new subscribers, or that was seen before, was not sent just now. A goodbye counts in
+    either case: what the broker keeps is the last word, and a device's last will has one id however often it dies.
+    """
+    signs = []
+    for message in messages:
+        status = message.body if isinstance(message.body, DeviceStatus) else None
+        newest_us = {} if message in refused else newest_of(message.body)
+        sign = Heard(message.origin, message.ts, newest_us, status)
+        if sign.is_goodbye or (message in fresh and not message.is_retained):
+            signs.append(sign)
+    return signs
+
+
+def _streams_of(messages: Iterable[Screened]) -> dict[UUID, Origin]:
+    """The streams that these messages are about, each with who speaks of it."""
+    streams: dict[UUID, Origin] = {}
+    for message in messages:
+        match message.body:
+            case StreamBatch(batch=batch):
+                streams[batch.stream_id] = message.origin
+            case TelemetryLoss(stream_id=stream_id):
+                streams[stream_id] = message.origin
+    return streams
 
 
 def _verdicts(accepted: Sequence[Screened], repeated: Sequence[Screened], refusals: Sequence[Refusal]) -> list[Verdict]:
-    """Batches are acknowledged by their stream's mark and status by nothing; everything else by its event id."""
-    verdicts = [
-        Verdict(message.origin.device_id, message.event_id, "stored") for message in accepted if _is_told_by_id(message)
-    ]
-    verdicts += [
-        Verdict(message.origin.device_id, message.event_id, "duplicate")
-        for message in repeated
-        if _is_told_by_id(message)
-    ]
-    verdicts += [
+    rejected = [
         Verdict(refusal.device_id, refusal.event_id, "rejected", refusal.code)
         for refusal in refusals
         if refusal.device_id is not None and refusal.event_id is not None
     ]
-    return verdicts
+    return _told(accepted, "stored") + _told(repeated, "duplicate") + rejected
 
 
-def _is_told_by_id(message: Screened) -> bool:
-    return isinstance(message.body, SingleReading | TelemetryLoss)
+def _told(messages: Sequence[Screened], result: AckResult) -> list[Verdict]:
+    return [
+        Verdict(message.origin.device_id, message.event_id, result) for message in messages if message.is_told_by_id
+    ]

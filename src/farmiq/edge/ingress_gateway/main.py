@@ -3,12 +3,14 @@ from collections.abc import Mapping
 
 from farmiq.contracts import topics
 from farmiq.edge.ingress_gateway.api import routes
-from farmiq.edge.ingress_gateway.consumer import consume
+from farmiq.edge.ingress_gateway.consumer import consume, require_broker
 from farmiq.edge.ingress_gateway.counters import Counters
+from farmiq.edge.ingress_gateway.jobs import jobs
 from farmiq.edge.ingress_gateway.publisher import AckPublisher
 from farmiq.edge.ingress_gateway.settings import GatewaySettings
 from farmiq.kit.http_server import serve_http
-from farmiq.kit.lifecycle import Lifetime
+from farmiq.kit.jobs import keep_jobs, scheduled
+from farmiq.kit.lifecycle import Lifetime, instance_id
 from farmiq.kit.mqtt import MqttClient
 from farmiq.kit.postgres import open_pool, ping, require_schema
 from farmiq.kit.settings import load
@@ -20,6 +22,7 @@ FILTERS = ("iot/telemetry/#", "iot/event/#", "iot/status/#")
 
 async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
     settings = load(GatewaySettings, environ)
+    housekeeping = scheduled(jobs(environ), environ)
     mqtt = MqttClient(
         settings.mqtt_url,
         # A replica that starts again must come back under its own name, or its session's messages would wait for ever.
@@ -29,6 +32,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
     async with await open_pool(settings.database_url, service=life.service) as pool:
         await require_schema(pool)
         life.ready_when("database", lambda: ping(pool))
+        life.ready_when("broker", lambda: require_broker(mqtt))
         counters = Counters(life.registry)
         announcer = Announcer(pool)
         acks = AckPublisher(mqtt, counters, life.clock, settings.ingress_ack_interval_ms / 1000)
@@ -37,6 +41,9 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
             async with asyncio.TaskGroup() as group:
                 group.create_task(life.until_stopped(consume(life, settings, mqtt, pool, acks, announcer, counters)))
                 group.create_task(life.until_stopped(acks.run()))
+                group.create_task(
+                    life.until_stopped(keep_jobs(life, pool, housekeeping, instance_id(life.service, environ)))
+                )
                 group.create_task(serve_http(life, settings, routes(pool, counters, settings.admin_token)))
         finally:
             await mqtt.stop()

@@ -1,6 +1,7 @@
 """Is this message one of ours, and whose? Decided from its bytes alone."""
 
 from datetime import datetime
+from hashlib import blake2b
 from uuid import UUID
 
 import msgspec
@@ -35,6 +36,15 @@ class Screened(msgspec.Struct, frozen=True, eq=False):
     trace_id: str
     ts: datetime
     body: Body
+    is_retained: bool = False
+    """Kept by the broker and handed to a new subscriber: how long ago it was sent, nobody knows."""
+    is_trace_made: bool = False
+    """The device gave none, so the trace begins here."""
+
+    @property
+    def is_told_by_id(self) -> bool:
+        """A batch is acknowledged by its stream's mark and a status by nothing; everything else by its event id."""
+        return isinstance(self.body, SingleReading | TelemetryLoss)
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -48,7 +58,7 @@ class Refusal(msgspec.Struct, frozen=True):
     trace_id: str | None = None
 
 
-def screen(topic: str, payload: bytes) -> Screened | Refusal:
+def screen(topic: str, payload: bytes, *, is_retained: bool = False) -> Screened | Refusal:
     """Topic, envelope and payload are each well-formed, and agree."""
     place: DeviceTopic | None = None
     envelope: MqttEnvelope | None = None
@@ -64,9 +74,19 @@ def screen(topic: str, payload: bytes) -> Screened | Refusal:
             tenant_id=place.tenant_id if place else None,
             device_id=place.device_id if place else None,
             event_id=envelope.event_id if envelope else None,
-            trace_id=envelope.trace_id if envelope else None,
+            trace_id=(envelope.trace_id if envelope else None) or new_trace_id(),
         )
-    return Screened(_origin(place), envelope.event_id, envelope.trace_id or new_trace_id(), envelope.ts, body)
+    trace_id = envelope.trace_id or new_trace_id()
+    is_trace_made = envelope.trace_id is None
+    return Screened(_origin(place), envelope.event_id, trace_id, envelope.ts, body, is_retained, is_trace_made)
+
+
+def fingerprint(message: Screened) -> str | None:
+    """What the event id stands for, where a repetition is answered by the id alone: an id that comes back with something
+    else in it must not pass for a delivery repeated. From what was understood, so spaces and trace ids make no difference."""
+    if not message.is_told_by_id:
+        return None
+    return blake2b(msgspec.json.encode(message.body), digest_size=16).hexdigest()
 
 
 def refuse(message: Screened, code: str, detail: str) -> Refusal:

@@ -6,19 +6,35 @@ from uuid import UUID
 
 import asyncpg
 
-from farmiq.edge.ingress_gateway.screening import Refusal, Screened
+from farmiq.contracts.timestamps import LATEST
+from farmiq.edge.ingress_gateway.screening import Refusal, Screened, fingerprint
 from farmiq.kit.mqtt import Message
 from farmiq.kit.postgres import Connection
+from farmiq.timeseries.stream import Origin
 
 KEPT_BYTES_MAX = 65_536
 
+Key = tuple[str, UUID]
+"""Tenant and event id: what a message is recognised by."""
+
+# A device that was taken out or never added has no row, and without any device the epoch is still answered.
+_DOOR = """
+    SELECT identity.epoch, known.tenant_id, known.farm_id, known.barn_id, known.device_id
+      FROM edge_identity AS identity
+      LEFT JOIN devices AS known ON known.device_id = ANY($1::text[]) AND known.revoked_at IS NULL
+"""
 _SEE = """
-    INSERT INTO ingress_dedupe (tenant_id, event_id, device_id, first_seen_at)
-    SELECT DISTINCT ON (tenant_id, event_id) tenant_id, event_id, device_id, $4::timestamptz
-      FROM unnest($1::text[], $2::uuid[], $3::text[]) AS seen (tenant_id, event_id, device_id)
-     ORDER BY tenant_id, event_id
+    INSERT INTO ingress_dedupe (tenant_id, event_id, device_id, content_hash, first_seen_at)
+    SELECT DISTINCT ON (tenant_id, event_id) tenant_id, event_id, device_id, content_hash, $5::timestamptz
+      FROM unnest($1::text[], $2::uuid[], $3::text[], $4::text[]) WITH ORDINALITY
+           AS seen (tenant_id, event_id, device_id, content_hash, number)
+     ORDER BY tenant_id, event_id, number
     ON CONFLICT DO NOTHING
     RETURNING tenant_id, event_id
+"""
+_SEEN_FOR = """
+    SELECT tenant_id, event_id, device_id, content_hash FROM ingress_dedupe
+     WHERE (tenant_id, event_id) IN (SELECT * FROM unnest($1::text[], $2::uuid[]))
 """
 _FORGET = """
     DELETE FROM ingress_dedupe
@@ -29,21 +45,53 @@ _REJECT = """
                                   tenant_id, device_id, event_id, trace_id)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 """
-_REJECTED = """
-    SELECT id, received_at, topic, reason, detail, payload_size_bytes, tenant_id, device_id, event_id, trace_id
+_COLUMNS = "id, received_at, topic, reason, detail, payload_size_bytes, tenant_id, device_id, event_id, trace_id"
+_REJECTED = f"""
+    SELECT {_COLUMNS}
       FROM ingress_rejected
      WHERE ($1::text IS NULL OR tenant_id = $1) AND ($2::text IS NULL OR reason = $2)
+       AND received_at <= $3 AND (received_at < $3 OR id > $4)
      ORDER BY received_at DESC, id
-     LIMIT $3
-"""
+     LIMIT $5
+"""  # noqa: S608 - our own constants
+_REJECTED_ONE = f"""
+    SELECT {_COLUMNS}, substring(payload FROM 1 FOR $2) AS beginning FROM ingress_rejected WHERE id = $1
+"""  # noqa: S608 - our own constants
 
 
-async def first_seen(connection: Connection, messages: Sequence[Screened], at: datetime) -> set[tuple[str, UUID]]:
+async def door(connection: Connection, device_ids: Sequence[str]) -> tuple[UUID, set[Origin]]:
+    """Which life of this database is speaking, and where these devices may speak from.
+
+    Read in every transaction, because a restore may happen under a running gateway; and first in it, because a mark from
+    before a restore must not go out under the epoch after it.
+    """
+    rows = await connection.fetch(_DOOR, list(device_ids))
+    return rows[0]["epoch"], {Origin(*row[1:]) for row in rows if row["device_id"] is not None}
+
+
+async def first_seen(connection: Connection, messages: Sequence[Screened], at: datetime) -> set[Key]:
     """Which of these are seen for the first time. The others have been stored by an earlier transaction, or by this one."""
-    tenants = [message.origin.tenant_id for message in messages]
-    events = [message.event_id for message in messages]
-    devices = [message.origin.device_id for message in messages]
-    return {(row["tenant_id"], row["event_id"]) for row in await connection.fetch(_SEE, tenants, events, devices, at)}
+    if not messages:
+        return set()
+    rows = await connection.fetch(
+        _SEE,
+        [message.origin.tenant_id for message in messages],
+        [message.event_id for message in messages],
+        [message.origin.device_id for message in messages],
+        [fingerprint(message) for message in messages],
+        at,
+    )
+    return {(row["tenant_id"], row["event_id"]) for row in rows}
+
+
+async def seen_for(connection: Connection, messages: Sequence[Screened]) -> dict[Key, tuple[str | None, str | None]]:
+    """Whose message each of these ids was first seen on, and with which fingerprint."""
+    if not messages:
+        return {}
+    rows = await connection.fetch(
+        _SEEN_FOR, [message.origin.tenant_id for message in messages], [message.event_id for message in messages]
+    )
+    return {(row["tenant_id"], row["event_id"]): (row["device_id"], row["content_hash"]) for row in rows}
 
 
 async def forget(connection: Connection, refused: Sequence[Screened]) -> None:
@@ -55,20 +103,20 @@ async def forget(connection: Connection, refused: Sequence[Screened]) -> None:
 
 
 async def keep_rejected(connection: Connection, rejected: Sequence[tuple[Message, Refusal]], at: datetime) -> None:
-    await connection.executemany(_REJECT, [_rejected_row(message, refusal, at) for message, refusal in rejected])
+    if rejected:
+        await connection.executemany(_REJECT, [_rejected_row(message, refusal, at) for message, refusal in rejected])
 
 
 async def rejected(
-    connection: Connection, tenant_id: str | None, reason: str | None, limit: int
+    connection: Connection, tenant_id: str | None, reason: str | None, after: tuple[datetime, UUID] | None, limit: int
 ) -> list[asyncpg.Record]:
-    return await connection.fetch(_REJECTED, tenant_id, reason, limit)
+    """Newest first, from behind `after`. Those of one micro-batch share their time and are told apart by their ids."""
+    at, after_id = after or (LATEST, UUID(int=0))
+    return await connection.fetch(_REJECTED, tenant_id, reason, at, after_id, limit)
 
 
-async def epoch(connection: Connection) -> UUID:
-    """Which life of this database is speaking. Read in every transaction: a restore may happen under a running gateway."""
-    found = await connection.fetchval("SELECT epoch FROM edge_identity")
-    assert isinstance(found, UUID)  # noqa: S101 - the migration made the only row
-    return found
+async def rejected_one(connection: Connection, rejected_id: UUID, bytes_max: int) -> asyncpg.Record | None:
+    return await connection.fetchrow(_REJECTED_ONE, rejected_id, bytes_max)
 
 
 def _storable(text: str) -> str:

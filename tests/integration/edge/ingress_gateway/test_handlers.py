@@ -1,14 +1,20 @@
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from uuid import UUID, uuid4
 
+import asyncpg
 import pytest_asyncio
 
 from farmiq.contracts.status import DeviceStatus
 from farmiq.edge.ingress_gateway import devices
-from farmiq.edge.ingress_gateway.handlers import Outcome, ingest
+from farmiq.edge.ingress_gateway.handlers import EVENT_ID_REUSED, Outcome, ingest
 from farmiq.kit.ids import new_id
+from farmiq.kit.micro_batch import until_stored
 from farmiq.kit.mqtt import Message
 from farmiq.kit.postgres import Pool
+from farmiq.timeseries.stream import Origin
+from support.gateway import assert_all_agree, assert_exactly_once, register
 from support.telemetry import (
     ELSEWHERE,
     HERE,
@@ -19,14 +25,12 @@ from support.telemetry import (
     reading_message,
     status_message,
 )
+from support.waiting import eventually
 
 
 @pytest_asyncio.fixture
 async def pool(edge_pool: Pool) -> AsyncIterator[Pool]:
-    async with edge_pool.acquire() as connection:
-        await devices.register(
-            connection, tenant_id="demo", farm_id="farm-1", barn_id="barn-1", device_id="node-1", kind="node"
-        )
+    await register(edge_pool)
     yield edge_pool
 
 
@@ -122,6 +126,110 @@ async def test_a_stream_that_belongs_to_another_device_is_rejected_each_time_it_
         assert [refusal.code for refusal in outcome.refusals] == ["stream_of_another_device"]
         assert [(verdict.device_id, verdict.result) for verdict in outcome.verdicts] == [("node-9", "rejected")]
     assert await count(pool, "telemetry_raw") == 3
+
+
+async def test_an_id_that_stood_for_something_else_is_refused_and_not_taken_for_a_repetition(pool: Pool) -> None:
+    await register(pool, "node-2")
+    event_id, stream = new_id(), uuid4()
+    neighbour = Origin("demo", "farm-1", "barn-1", "node-2")
+    first = reading_message(26.4, event_id=event_id)
+    await ingest_one(pool, first)
+    for other in (
+        reading_message(26.5, event_id=event_id),
+        reading_message(26.4, neighbour, event_id=event_id),
+        loss_message(stream, 1, 5, event_id=event_id),
+    ):
+        outcome = await ingest_one(pool, other, first)
+        assert [refusal.code for refusal in outcome.refusals] == [EVENT_ID_REUSED]
+        assert {(verdict.result, verdict.device_id) for verdict in outcome.verdicts} >= {("duplicate", "node-1")}
+        assert (outcome.samples_stored, outcome.duplicates) == (0, 1)
+    assert await pool.fetchval("SELECT metric_value FROM telemetry_raw") == 26.4
+    assert await count(pool, "ingress_rejected") == 3
+    assert await count(pool, "stream_losses") == 0
+    assert (await ingest_one(pool, first)).duplicates == 1, "the first one is still known by its id"
+
+
+async def test_of_two_messages_with_one_id_in_one_micro_batch_the_first_is_stored_and_the_other_refused(
+    pool: Pool,
+) -> None:
+    event_id = new_id()
+    outcome = await ingest_one(pool, *(reading_message(float(value), event_id=event_id) for value in (1, 2, 1)))
+    assert await pool.fetchval("SELECT metric_value FROM telemetry_raw") == 1.0
+    assert (outcome.samples_stored, outcome.duplicates) == (1, 1)
+    assert [refusal.code for refusal in outcome.refusals] == [EVENT_ID_REUSED]
+
+
+async def test_samples_under_an_id_that_was_used_before_are_stored_all_the_same(pool: Pool) -> None:
+    """Which samples are new is for the stream to say. Refused, they would never come again under another id."""
+    event_id, stream = new_id(), uuid4()
+    await ingest_one(pool, batch_message(stream, 1, 5, event_id=event_id))
+    outcome = await ingest_one(pool, batch_message(stream, 4, 9, event_id=event_id))
+    assert ([mark.acked_seq for mark in outcome.marks], outcome.samples_stored) == ([9], 4)
+    await assert_exactly_once(pool, stream, 9)
+
+
+async def test_a_row_of_an_earlier_release_without_a_hash_is_taken_for_the_same_message(pool: Pool) -> None:
+    event_id = new_id()
+    await ingest_one(pool, reading_message(1.0, event_id=event_id))
+    await pool.execute("UPDATE ingress_dedupe SET content_hash = NULL, device_id = NULL")
+    assert (await ingest_one(pool, reading_message(2.0, event_id=event_id))).duplicates == 1
+
+
+async def until_blocked(pool: Pool, count: int) -> None:
+    async def are_waiting() -> bool:
+        waiting = await pool.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        )
+        return bool(waiting >= count)
+
+    await eventually(are_waiting, what=f"{count} transactions to wait for a lock")
+
+
+async def test_batches_and_losses_that_cross_between_two_replicas_do_not_wait_for_each_other(pool: Pool) -> None:
+    low, high = sorted([uuid4(), uuid4()])
+    await ingest_one(pool, batch_message(low, 1, 5), batch_message(high, 1, 5))
+    async with pool.acquire() as connection, connection.transaction():
+        await connection.execute("SELECT FROM streams WHERE stream_id = $1 FOR UPDATE", low)
+        one = asyncio.create_task(ingest(pool, [batch_message(low, 6, 9), loss_message(high, 10, 12)], NOW))
+        await until_blocked(pool, 1)
+        other = asyncio.create_task(ingest(pool, [batch_message(high, 6, 9), loss_message(low, 10, 12)], NOW))
+        await until_blocked(pool, 2)
+    # Were each to hold one stream and want the other's, PostgreSQL would end one of them here.
+    outcomes = [*await one, *await other]
+    assert sorted(mark.acked_seq for mark in outcomes[-1].marks) == [12, 12]
+    await assert_all_agree(pool)
+
+
+async def attempts_through_a_deadlock(pool: Pool, stream: UUID, first: int) -> int:
+    attempts = 0
+
+    async def attempt() -> list[Outcome]:
+        nonlocal attempts
+        attempts += 1
+        return await ingest(pool, [batch_message(stream, first, first + 4)], NOW)
+
+    async with pool.acquire() as connection:
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.execute("SELECT FROM telemetry_agg FOR UPDATE")
+        storing = asyncio.create_task(until_stored(attempt))
+        await until_blocked(pool, 1)
+        # Each now wants what the other holds. Whoever has waited longer is ended: the gateway, unless this test was slow.
+        with suppress(asyncpg.DeadlockDetectedError):
+            await connection.execute("SELECT FROM streams FOR UPDATE")
+        await transaction.rollback()
+    (outcome,) = await storing
+    assert [mark.acked_seq for mark in outcome.marks] == [first + 4]
+    return attempts
+
+
+async def test_a_transaction_that_postgresql_ends_in_a_deadlock_is_done_again(pool: Pool) -> None:
+    stream, last = uuid4(), 5
+    await ingest_one(pool, batch_message(stream, 1, last))
+    while await attempts_through_a_deadlock(pool, stream, last + 1) == 1:
+        last += 5
+        assert last < 30, "the gateway's transaction was never the one that PostgreSQL ended"
+    await assert_exactly_once(pool, stream, last + 5)
 
 
 async def test_a_declared_loss_moves_the_mark_and_goes_to_the_cloud(pool: Pool) -> None:

@@ -1,0 +1,31 @@
+"""What the gateway need not remember any longer."""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from farmiq.edge.ingress_gateway.settings import CleanupSettings
+from farmiq.kit.jobs import Report, Work
+from farmiq.kit.postgres import Connection
+from farmiq.kit.sweep import sweep
+
+_OLDEST_KEPT: Final = "SELECT received_at FROM ingress_rejected ORDER BY received_at DESC, id OFFSET $1 LIMIT 1"
+
+
+async def forget_messages(settings: CleanupSettings, work: Work) -> Report:
+    """First sights older than their TTL. What comes again after that is recognised by its stream, its row or its ledger."""
+    before = work.clock.now() - timedelta(hours=settings.ingress_dedupe_ttl_hours)
+    return {"rows": await sweep(work, "ingress_dedupe", "first_seen_at", before)}
+
+
+async def forget_rejected(settings: CleanupSettings, work: Work) -> Report:
+    """Rejected messages that are too old, and the oldest of those that are too many."""
+    by_age = work.clock.now() - timedelta(hours=settings.ingress_rejected_ttl_hours)
+    by_rows = await _too_many_before(work.connection, settings.ingress_rejected_rows_max)
+    before = by_age if by_rows is None else max(by_age, by_rows)
+    return {"rows": await sweep(work, "ingress_rejected", "received_at", before)}
+
+
+async def _too_many_before(connection: Connection, rows_max: int) -> datetime | None:
+    """Before when rows are in excess. Those of one micro-batch share their time and go together."""
+    first_in_excess: datetime | None = await connection.fetchval(_OLDEST_KEPT, rows_max)
+    return None if first_in_excess is None else first_in_excess + timedelta(microseconds=1)

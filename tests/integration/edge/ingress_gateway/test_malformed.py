@@ -1,0 +1,122 @@
+"""A thousand kinds of malformed message among good ones, through a real broker into a real gateway."""
+
+import asyncio
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from farmiq.edge.ingress_gateway import devices
+from farmiq.edge.ingress_gateway.handlers import ingest
+from farmiq.edge.ingress_gateway.store import KEPT_BYTES_MAX
+from farmiq.kit.ids import new_id
+from farmiq.kit.postgres import Pool
+from support.gateway import (
+    SERVICE,
+    Crowd,
+    Ears,
+    as_sent,
+    assert_exactly_once,
+    environment,
+    register,
+    stats,
+    until_rows,
+    wait_until_ready,
+)
+from support.malformed import PACKET_BYTES_MAX, malformed_messages, undeliverable_messages
+from support.mosquitto import Broker
+from support.paho_client import Client
+from support.service_process import service_process
+from support.telemetry import NOW, batch_message, raw_message, reading_message
+from support.waiting import wait_for
+
+pytestmark = pytest.mark.timeout(180)
+
+GOOD_EVERY = 5
+"""After this many bad messages comes a good one."""
+
+
+async def register_those_of_the_cases(pool: Pool) -> None:
+    await register(pool, "node-1", "revoked-1")
+    async with pool.acquire() as connection:
+        await devices.revoke(connection, "revoked-1")
+
+
+async def kept_reasons(pool: Pool) -> dict[tuple[str, bytes], str]:
+    rows = await pool.fetch("SELECT topic, payload, payload_size_bytes, reason FROM ingress_rejected")
+    assert all(len(row["payload"]) == min(row["payload_size_bytes"], KEPT_BYTES_MAX) for row in rows)
+    reasons = {(row["topic"], row["payload"]): row["reason"] for row in rows}
+    assert len(reasons) == len(rows), "a message was kept twice"
+    return reasons
+
+
+async def test_a_thousand_kinds_of_malformed_message_are_kept_with_their_reason_and_the_good_ones_between_are_stored(
+    edge_url: str, edge_pool: Pool, mosquitto: Broker, run_folder: Path, tmp_path: Path
+) -> None:
+    await register_those_of_the_cases(edge_pool)
+    bad = malformed_messages()
+    assert len(bad) >= 1000
+    stream, readings = uuid4(), [new_id() for _ in range(len(bad) // GOOD_EVERY // 2)]
+    good = [
+        message
+        for number, event_id in enumerate(readings, start=1)
+        for message in (reading_message(1.0, event_id=event_id), batch_message(stream, number * 3 - 2, number * 3))
+    ]
+    last_seq = 3 * len(readings)
+    mixed = [(case.topic, case.payload) for case in bad]
+    for number, message in enumerate(as_sent(good), start=1):
+        mixed.insert(number * (GOOD_EVERY + 1) - 1, message)
+    environ = environment(edge_url, mosquitto)
+    with service_process(SERVICE, environ, run_folder, tmp_path / "first.log") as gateway:
+        await asyncio.to_thread(wait_until_ready, gateway)
+        async with Crowd(mosquitto, 4) as crowd, Ears(mosquitto) as ears:
+            await crowd.publish(mixed)
+            await ears.until_told({stream: last_seq}, readings)
+            await until_rows(edge_pool, "ingress_rejected", len(bad))
+        assert await kept_reasons(edge_pool) == {(case.topic, case.payload[:KEPT_BYTES_MAX]): case.code for case in bad}
+        await assert_exactly_once(edge_pool, stream, last_seq)
+        stored = await edge_pool.fetch("SELECT id FROM telemetry_raw WHERE stream_id IS NULL ORDER BY id")
+        assert [row["id"] for row in stored] == sorted(readings)
+        taken = await asyncio.to_thread(stats, gateway)
+        assert (taken["messages_received"], taken["rejected"], taken["duplicates"]) == (len(mixed), len(bad), 0)
+        assert {line["level"] for line in gateway.log_lines()} == {"info", "warning"}
+        gateway.kill()
+    # Each was acknowledged towards the broker: the next gateway of that name finds nothing waiting for it.
+    with service_process(SERVICE, environ, run_folder, tmp_path / "second.log") as gateway:
+        await asyncio.to_thread(wait_until_ready, gateway)
+        async with Crowd(mosquitto, 1) as crowd:
+            await crowd.publish(as_sent([reading_message(2.0)]))
+            await until_rows(edge_pool, "telemetry_raw", last_seq + len(readings) + 1)
+        taken = await asyncio.to_thread(stats, gateway)
+        assert (taken["messages_received"], taken["rejected"]) == (1, 0)
+
+
+async def test_what_a_broker_should_have_kept_back_is_refused_all_the_same(edge_pool: Pool) -> None:
+    await register_those_of_the_cases(edge_pool)
+    bad = undeliverable_messages()
+    stream = uuid4()
+    messages = [raw_message(case.topic, case.payload) for case in bad]
+    (outcome,) = await ingest(edge_pool, [*messages, batch_message(stream, 1, 5)], NOW)
+    assert [refusal.code for refusal in outcome.refusals] == [case.code for case in bad]
+    await assert_exactly_once(edge_pool, stream, 5)
+    kept = await edge_pool.fetch("SELECT reason, payload_size_bytes FROM ingress_rejected")
+    assert sorted(map(tuple, kept)) == sorted((case.code, len(case.payload)) for case in bad)
+
+
+async def test_a_packet_larger_than_the_broker_allows_costs_its_sender_the_connection_and_nobody_else(
+    edge_url: str, edge_pool: Pool, mosquitto: Broker, run_folder: Path, tmp_path: Path
+) -> None:
+    await register(edge_pool)
+    good = reading_message(1.0)
+    with service_process(SERVICE, environment(edge_url, mosquitto), run_folder, tmp_path / "gateway.log") as gateway:
+        await asyncio.to_thread(wait_until_ready, gateway)
+        clumsy = await asyncio.to_thread(Client, mosquitto.url("node-1"), "node-1")
+        clumsy.paho.publish(good.topic, b"x" * (PACKET_BYTES_MAX + 1), qos=1)
+        await asyncio.to_thread(wait_for, lambda: clumsy.disconnects > 0, 20.0, "the broker to throw it out")
+        clumsy.paho.loop_stop()
+        async with Crowd(mosquitto, 1) as crowd:
+            # As long as the broker lets pass, and good: spaces between the words of JSON mean nothing.
+            largest = good.payload.ljust(PACKET_BYTES_MAX - len(good.topic) - 16)
+            await crowd.publish([(good.topic, largest)])
+            await until_rows(edge_pool, "telemetry_raw", 1)
+        assert (await asyncio.to_thread(stats, gateway))["rejected"] == 0
