@@ -22,6 +22,7 @@ class Received(Struct, frozen=True):
     batch_id: str | None
     headers: dict[str, str]
     events: list[BusEnvelope]
+    peer: tuple[str, int]
 
     @property
     def ids(self) -> list[UUID]:
@@ -43,6 +44,10 @@ class ScriptedCloud:
     def times_received(self) -> Counter[UUID]:
         return Counter(event_id for batch in self.received for event_id in batch.ids)
 
+    def alone(self) -> Counter[UUID]:
+        """How often each event came by itself."""
+        return Counter(batch.ids[0] for batch in self.received if len(batch.ids) == 1)
+
     async def take(self, request: web.Request) -> web.StreamResponse:
         if request.headers.get("authorization") != f"Bearer {TOKEN}":
             return web.json_response({"error": {"code": "unauthorized", "message": "who are you"}}, status=401)
@@ -54,6 +59,7 @@ class ScriptedCloud:
             batch.batch_id,
             {name.lower(): value for name, value in request.headers.items()},
             [decode(BusEnvelope, event, max_bytes=BUS_MESSAGE_BYTES_MAX) for event in batch.events],
+            request.transport.get_extra_info("peername")[:2] if request.transport else ("", 0),
         )
         self.received.append(received)
         respond = self.script.popleft() if self.script else self.otherwise

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from itertools import accumulate
 from math import isfinite
 from typing import Any, Final, TypeVar
+from uuid import UUID
 
 import msgspec
 from msgspec import Struct
@@ -159,14 +160,15 @@ def _hide_escaped_backslashes(data: bytes) -> bytes:
     return data.replace(rb"\\", b"  ")
 
 
+_HARMLESS = frozenset({str, int, bool, UUID, type(None)})
+
+
 def _refuse_values(value: object) -> None:
     """The encoder would write NaN as null and a time in any zone as it stands: both change the message silently."""
-    if isinstance(value, float):
-        if not isfinite(value):
-            raise Unencodable(f"{value} is not a number that JSON can carry")
-    elif isinstance(value, datetime):
-        if value.tzinfo is not UTC:
-            raise Unencodable(f"{value.isoformat()} is not in UTC")
+    if type(value) in _HARMLESS:
+        return  # nearly all of them; whether something is a struct is a slow question
+    if isinstance(value, float | datetime):
+        _refuse_scalar(value)
     elif isinstance(value, Struct):
         for field in value.__struct_fields__:
             _refuse_values(getattr(value, field))
@@ -175,6 +177,14 @@ def _refuse_values(value: object) -> None:
             _refuse_values(item)
     elif isinstance(value, list | tuple):
         _refuse_items(value)
+
+
+def _refuse_scalar(value: float | datetime) -> None:
+    if isinstance(value, datetime):
+        if value.tzinfo is not UTC:
+            raise Unencodable(f"{value.isoformat()} is not in UTC")
+    elif not isfinite(value):
+        raise Unencodable(f"{value} is not a number that JSON can carry")
 
 
 def _refuse_items(items: list[Any] | tuple[Any, ...]) -> None:

@@ -13,6 +13,7 @@ Limits in numbers
     header region        512 bytes .. 64 KiB, a power of two
     segment              4 KiB or more; 128 MiB or 1 hour by default, whichever comes first
     spool                at least 4 segments; by default min(max(1 GiB, 5 % of the file system), 25 GiB)
+    age                  no cap by default; `Limits.max_spool_seconds`, to the segment
     loss record          128 bytes, in a journal that is reserved ahead in steps of 64 KiB and is exempt from the cap
 
 Files
@@ -57,6 +58,9 @@ A start reads the open segment only. It walks to the last good frame, cuts off a
 with a good one behind it, or frames missing below the synced mark, is damage: it is declared lost, the bytes go to the
 quarantine, the segment is closed, and a new one begins above every sequence ever used.
 
+Before a start believes anything it syncs it: a killed process leaves names, marks and records that only memory holds, and
+a power cut after that would take them back. A sector is taken to be stored whole or not at all; a slot lies within one.
+
 Reading
 -------
 `Reader.read` returns runs of frames of one segment, in capture order, up to the last sync. The place of a frame follows
@@ -68,12 +72,29 @@ Only whole closed segments, oldest first. Acknowledged ones stay up to a budget,
 backup asks for them again; then they go. Unacknowledged ones go only when the cap leaves no choice, each with a loss
 record. The reason is synced first, then the file is unlinked, then the folder is synced. Usage is counted from the files
 at every start.
+
+When the journal is full and the disk has no room for more of it, a loss joins the record that it follows, under a new id.
+
+Where there is an age cap, a closed segment goes when it has been held for longer, acknowledged or not, and in the second
+case with a loss record `aged_out`. Somebody has to call `Spool.trim` now and then for that. Age is running time of the
+node: in the life of a process its monotonic clock since the segment was closed; across a start the monotonic times that
+the frames carry. A wall clock is never asked, so one that jumps by years in either direction makes nothing old or young.
+Time without power is not counted: a node that was off for a season still delivers what it held. The open segment and the
+newest frames never go by age.
+
+Looking from outside
+--------------------
+`inspection.inspect` shows a folder, `inspection.read` its frames and `verification.verify` what is wrong with them. They
+take no lock, write nothing, and may be used while the one writer works: what they read, in that order, is the synced mark,
+the open segments, the closed ones, the acknowledgement and the losses. So whatever goes meanwhile has its reason on disk
+when they look for it. `farmiq spool ls | cat | verify | export` is made of these.
 """
 
 from farmiq.spool.errors import (
     AckRefused,
     BadChannels,
     BadSample,
+    NotASpool,
     NotBegun,
     SpoolError,
     SpoolFull,
@@ -103,6 +124,7 @@ __all__ = [
     "Header",
     "Limits",
     "Loss",
+    "NotASpool",
     "NotBegun",
     "Range",
     "Reader",

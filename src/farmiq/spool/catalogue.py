@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from farmiq.spool import quarantine
+from farmiq.spool.ranges import Range
 from farmiq.spool.segment import OpenSegment, Segment
 
 
@@ -55,6 +56,15 @@ class Catalogue:
         if segment is not None and segment.synced_frames and segment.synced_seq > after_seq:
             return Place(segment.path, segment.first_seq, segment.synced_seq, is_open=True)
         return None
+
+    def held(self, after_seq: int) -> list[Range]:
+        """The synced sequences of every segment that reaches above `after_seq`."""
+        closed, segment = self._state
+        index = bisect.bisect_right(closed, after_seq, key=lambda entry: entry.last_seq)
+        ranges = [(entry.first_seq, entry.last_seq) for entry in closed[index:]]
+        if segment is not None and segment.synced_frames and segment.synced_seq > after_seq:
+            ranges.append((segment.first_seq, segment.synced_seq))
+        return ranges
 
     @property
     def oldest_seq(self) -> int | None:

@@ -1,7 +1,9 @@
 """The few system calls that durability hangs on, each in one place so that a fault can be caused on purpose."""
 
+import contextlib
 import errno
 import os
+import threading
 from pathlib import Path
 
 from farmiq.spool.errors import SpoolFull
@@ -9,11 +11,27 @@ from farmiq.spool.errors import SpoolFull
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
+class Meter:
+    """What was handed to the kernel to store, by every spool of this process and from any thread."""
+
+    def __init__(self) -> None:
+        self.total_bytes = 0
+        self._lock = threading.Lock()
+
+    def add(self, count_bytes: int) -> None:
+        with self._lock:
+            self.total_bytes += count_bytes
+
+
+written = Meter()
+
+
 def write_all(fd: int, data: bytes, offset: int) -> None:
     view = memoryview(data)
     while view:
-        written = os.pwrite(fd, view, offset)
-        view, offset = view[written:], offset + written
+        count = os.pwrite(fd, view, offset)
+        written.add(count)
+        view, offset = view[count:], offset + count
 
 
 def sync_data(fd: int) -> None:
@@ -31,6 +49,17 @@ def sync_folder(folder: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def make_folder(folder: Path) -> None:
+    """The folder, and what is missing above it. Its name is synced also when it is there: the process that made it may
+    have been killed before it could."""
+    if not folder.parent.is_dir():
+        make_folder(folder.parent)
+    folder.mkdir(mode=0o750, exist_ok=True)
+    # A parent that this process may not even read was prepared by somebody else, with the folder in it.
+    with contextlib.suppress(PermissionError):
+        sync_folder(folder.parent)
 
 
 def allocate(fd: int, offset: int, length: int) -> None:

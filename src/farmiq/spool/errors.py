@@ -50,3 +50,7 @@ class AckRefused(SpoolError):
 
 class UnknownFormat(SpoolError):
     """A segment was written by a newer version of FarmIQ. Nothing was touched; run that version or newer."""
+
+
+class NotASpool(SpoolError):
+    """There is no spool in this folder: neither a segment nor any of the files that a spool keeps beside them."""

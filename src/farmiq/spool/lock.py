@@ -1,5 +1,6 @@
 """One writer per folder. The kernel drops the lock with its holder, so a killed process never leaves the spool locked."""
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
@@ -16,6 +17,8 @@ def take(folder: Path) -> int:
         holder = os.pread(fd, 32, 0).strip()
         os.close(fd)
         raise SpoolLocked(folder, int(holder) if holder.isdigit() else None) from error
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    # Naming the holder is a courtesy to the next one who tries. A full or failing disk that refuses it stops nobody.
+    with contextlib.suppress(OSError):
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
     return fd

@@ -7,7 +7,7 @@ full disk. A record is one slot of 128 bytes, rewritten in place when it is ackn
 import enum
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from struct import Struct
@@ -15,6 +15,7 @@ from uuid import UUID
 from zlib import crc32
 
 from farmiq.spool import disk
+from farmiq.spool.errors import SpoolFull
 from farmiq.spool.ranges import Range, without
 
 _SLOT = Struct("<B7x16s16sQQQqqq24s12xI")
@@ -27,10 +28,12 @@ _FREE, _DECLARED, _ACKNOWLEDGED = 0, 1, 2
 
 class Cause(enum.StrEnum):
     CAP_REACHED = "cap_reached"  # the spool's cap: the oldest unacknowledged segment was dropped
+    AGED_OUT = "aged_out"  # the spool's age cap: held longer than the operator allows, and still not acknowledged
     DAMAGED = "damaged"  # frames that were stored can no longer be read
     MISSING = "missing"  # a segment, or the end of one, is not where it was
     SYNC_FAILED = "sync_failed"  # the disk refused after the sample had been acknowledged under the `os` policy
     NOT_KEPT = "not_kept"  # the edge asks for what it once acknowledged and this node no longer holds
+    NOT_CAPTURED = "not_captured"  # the producer measured it and could not hand it over before its own memory was full
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +62,14 @@ class LossJournal:
         self._wall_us = wall_us
         self._lock = threading.Lock()
         self._slots: dict[int, Loss] = {}
+        self._doubtful: set[int] = set()  # the disk refused to store them, and may show either content after a crash
         self._fd = os.open(folder / "losses", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         self._reserved_bytes = os.fstat(self._fd).st_size
         if self._reserved_bytes < _GROW_BYTES:
             self._reserve()
             disk.sync_folder(folder)
+        # A killed process may have left a record that only memory holds. What is believed from here on is stored first.
+        disk.sync_file(self._fd)
         self._load()
 
     def declare(self, span: Range, cause: Cause, wall_us: Range | None = None) -> list[Loss]:
@@ -76,8 +82,16 @@ class LossJournal:
                 Loss(self._new_id(), self._stream_id, first, last, first_wall_us, last_wall_us, now_us, cause)
                 for first, last in without(span, known)
             ]
-            self._store((self._free_slot(ahead), loss) for ahead, loss in enumerate(fresh))
+            self._store(self._placed(fresh))
             return fresh
+
+    def declare_once(self, loss_id: UUID, span: Range, cause: Cause, wall_us: Range) -> bool:
+        """One record under an id of the caller's, who may not know whether it was declared before. False when it was."""
+        with self._lock:
+            if any(loss.loss_id == loss_id for loss in self._slots.values()):
+                return False
+            self._store({self._free_slot(0): Loss(loss_id, self._stream_id, *span, *wall_us, self._wall_us(), cause)})
+            return True
 
     def acknowledge(self, loss_ids: Iterable[UUID]) -> list[Loss]:
         """The edge has these. They stay until nothing before them is kept: a restored edge may ask again."""
@@ -97,6 +111,13 @@ class LossJournal:
                 disk.write_all(self._fd, bytes(_SLOT_BYTES), slot * _SLOT_BYTES)
                 del self._slots[slot]
 
+    def repair(self) -> None:
+        """Make the disk say again what this journal says, where it refused a change. Until then nothing else may be promised:
+        a refused record that comes back after a crash would name samples that took its sequences since."""
+        if self._doubtful:
+            with self._lock:
+                self._store({})
+
     def all(self) -> list[Loss]:
         with self._lock:
             return sorted(self._slots.values(), key=lambda loss: loss.first_seq)
@@ -114,16 +135,37 @@ class LossJournal:
         changed = {
             slot: replace(loss, is_acknowledged=is_acknowledged) for slot, loss in self._slots.items() if chosen(loss)
         }
-        self._store(changed.items())
+        self._store(changed)
         return list(changed.values())
 
-    def _store(self, changes: Iterable[tuple[int, Loss]]) -> None:
-        changes = list(changes)
-        for slot, loss in changes:
-            disk.write_all(self._fd, _pack(loss), slot * _SLOT_BYTES)
-        if changes:
+    def _store(self, changed: Mapping[int, Loss]) -> None:
+        content = {slot: self._slots.get(slot) for slot in self._doubtful} | dict(changed)
+        self._doubtful.update(content)
+        for slot, loss in content.items():
+            disk.write_all(self._fd, _pack(loss) if loss else bytes(_SLOT_BYTES), slot * _SLOT_BYTES)
+        if content:
             disk.sync_file(self._fd)
-        self._slots.update(changes)
+        self._doubtful.clear()
+        self._slots.update(changed)
+
+    def _placed(self, fresh: list[Loss]) -> dict[int, Loss]:
+        """Each in a free slot. When there is none and the disk has no room for more, a loss joins the record that it follows:
+        without that, a full disk could never be relieved of its oldest segment. The joined record has a new id, because
+        the edge may know the old one already, with its old end."""
+        placed: dict[int, Loss] = {}
+        for ahead, loss in enumerate(fresh):
+            try:
+                placed[self._free_slot(ahead)] = loss
+            except SpoolFull:
+                slot, before = self._followed_by(loss, placed)
+                placed[slot] = replace(loss, first_seq=before.first_seq, first_wall_us=before.first_wall_us)
+        return placed
+
+    def _followed_by(self, loss: Loss, placed: dict[int, Loss]) -> tuple[int, Loss]:
+        for slot, before in (self._slots | placed).items():
+            if (before.last_seq + 1, before.cause, before.is_acknowledged) == (loss.first_seq, loss.cause, False):
+                return slot, before
+        raise SpoolFull("the loss journal is full, and the disk has no room for more of it")
 
     def _free_slot(self, ahead: int) -> int:
         """The free slot after `ahead` others, which the caller is about to fill."""
@@ -146,12 +188,22 @@ class LossJournal:
         disk.sync_file(self._fd)
 
     def _load(self) -> None:
-        data = os.pread(self._fd, self._reserved_bytes, 0)
-        for slot in range(1, len(data) // _SLOT_BYTES):
-            start = slot * _SLOT_BYTES
-            loss = _unpack(data[start : start + _SLOT_BYTES]) if data[start] != _FREE else None
-            if loss is not None:
-                self._slots[slot] = loss
+        self._slots = _unpack_slots(os.pread(self._fd, self._reserved_bytes, 0))
+
+
+def read(path: Path) -> list[Loss]:
+    """What a journal says, for somebody who does not own it."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    return sorted(_unpack_slots(data).values(), key=lambda loss: loss.first_seq)
+
+
+def _unpack_slots(data: bytes) -> dict[int, Loss]:
+    slots = ((slot, data[slot * _SLOT_BYTES : (slot + 1) * _SLOT_BYTES]) for slot in range(1, len(data) // _SLOT_BYTES))
+    losses = ((slot, _unpack(content)) for slot, content in slots if content[0] != _FREE)
+    return {slot: loss for slot, loss in losses if loss is not None}
 
 
 def _pack(loss: Loss) -> bytes:

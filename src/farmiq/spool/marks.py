@@ -31,9 +31,10 @@ class _Slots:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         if os.fstat(self._fd).st_size < 2 * _SLOT_BYTES:
             disk.allocate(self._fd, 0, 2 * _SLOT_BYTES)
-            disk.sync_file(self._fd)
             disk.sync_folder(path.parent)
-        self._turn, self.newest = max(self._readable(), key=lambda slot: slot[0], default=(0, Acked()))
+        # A killed process may have left a slot that only memory holds. What is believed from here on is stored first.
+        disk.sync_file(self._fd)
+        self._turn, self.newest = _newest(os.pread(self._fd, 2 * _SLOT_BYTES, 0))
 
     def write(self, value: Acked) -> None:
         self._turn += 1
@@ -46,12 +47,24 @@ class _Slots:
     def close(self) -> None:
         os.close(self._fd)
 
-    def _readable(self) -> Iterator[tuple[int, Acked]]:
-        for slot in (0, 1):
-            data = os.pread(self._fd, _SLOT.size, slot * _SLOT_BYTES)
-            crc, turn, seq, epoch = _SLOT.unpack(data)
-            if crc == crc32(data[4:]):
-                yield turn, Acked(seq, epoch.rstrip(b"\0").decode())
+
+def read(path: Path) -> Acked:
+    """What a mark says, for somebody who does not own it. One that is not there says nothing."""
+    try:
+        return _newest(path.read_bytes())[1]
+    except FileNotFoundError:
+        return Acked()
+
+
+def _newest(data: bytes) -> tuple[int, Acked]:
+    return max(_readable(data), key=lambda slot: slot[0], default=(0, Acked()))
+
+
+def _readable(data: bytes) -> Iterator[tuple[int, Acked]]:
+    for start in range(0, len(data) - _SLOT.size + 1, _SLOT_BYTES)[:2]:
+        crc, turn, seq, epoch = _SLOT.unpack_from(data, start)
+        if crc == crc32(data[start + 4 : start + _SLOT.size]):
+            yield turn, Acked(seq, epoch.rstrip(b"\0").decode())
 
 
 class SyncedMark:

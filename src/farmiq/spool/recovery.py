@@ -35,6 +35,8 @@ class Found:
 def recover(folder: Path, journal: LossJournal, synced_seq: int) -> Found:
     for draft in folder.glob("*.tmp"):
         draft.unlink()
+    # A killed process may have left names that only memory holds, and a segment that goes on under one would go with it.
+    disk.sync_folder(folder)
     found = Found(closed_segments(folder), None, Recovery())
     files = open_files(folder)
     for (first_seq, path), following in itertools.zip_longest(files, files[1:]):
@@ -44,12 +46,16 @@ def recover(folder: Path, journal: LossJournal, synced_seq: int) -> Found:
             last_seq = min(last_seq, following[0] - 1) if following else last_seq
             _give_up(folder, path, (first_seq, last_seq), journal, found.report)
             continue
-        for span in examined.damaged:
-            _set_aside(folder, path, first_seq, span, journal, found.report)
+        # What a segment that the disk refused has behind its end took the sequences of the next one, which are stored there.
         frames = min(examined.frames, following[0] - first_seq) if following else examined.frames
+        damaged = [
+            (first, min(last, first_seq + frames - 1)) for first, last in examined.damaged if first < first_seq + frames
+        ]
+        for span in damaged:
+            _set_aside(folder, path, first_seq, span, journal, found.report)
         segment, is_stored = _resume(path, *examined.header, frames, synced_seq, journal, found.report)
         _report(found.report, segment, examined)
-        if following is None and is_stored and not examined.damaged:
+        if following is None and is_stored and not damaged:
             found.open = segment
         else:
             _close(folder, segment, found)

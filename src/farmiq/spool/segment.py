@@ -52,6 +52,7 @@ class OpenSegment:
         self.region_bytes = region_bytes
         self.frames = frames
         self.synced_frames = frames
+        self.is_given_up = False
         self._fd = fd
         self._reserved_bytes = self.end_bytes
 
@@ -59,6 +60,7 @@ class OpenSegment:
     def create(cls, folder: Path, header: Header, reserve_bytes: int) -> "OpenSegment":
         region = pack_header(header)
         path = open_path(folder, header.first_seq)
+        path.unlink(missing_ok=True)  # left when the disk refused the making of it and then even its removal
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
         try:
             disk.allocate(fd, 0, max(reserve_bytes, len(region)))
@@ -67,7 +69,8 @@ class OpenSegment:
             disk.sync_folder(folder)
         except BaseException:
             os.close(fd)
-            path.unlink()
+            with contextlib.suppress(OSError):
+                path.unlink()
             raise
         segment = cls(path, fd, header, len(region), 0)
         segment._reserved_bytes = max(reserve_bytes, len(region))
@@ -84,8 +87,9 @@ class OpenSegment:
         disk.sync_file(self._fd)
 
     def give_up_after(self, frames: int) -> None:
-        """Believe only the first `frames`: the rest may be in memory and never reach the disk."""
+        """Believe only the first `frames`, and add none: the rest may be in memory and never reach the disk."""
         self.frames = self.synced_frames = frames
+        self.is_given_up = True
 
     @property
     def first_seq(self) -> int:

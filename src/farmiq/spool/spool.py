@@ -9,6 +9,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from farmiq.spool import disk, lock
+from farmiq.spool.ages import Ages
+from farmiq.spool.backlog import Backlog
 from farmiq.spool.catalogue import Catalogue
 from farmiq.spool.format import Channel, SampleFields
 from farmiq.spool.keeper import Keeper
@@ -29,6 +31,12 @@ class Usage(NamedTuple):
     closed_segments: int
     open_segments: int
     oldest_seq: int
+    room_bytes: int  # that can still be written before the cap costs a sample which the edge has not acknowledged
+    unacked_samples: int
+    oldest_unacked_wall_us: int | None  # None: there is none, or it cannot be read
+    # Since this spool was opened. Bytes are all that was handed to the kernel: frames, headers, marks, the journal.
+    written_bytes: int
+    written_samples: int
 
 
 def wall_clock_us() -> int:
@@ -48,8 +56,9 @@ class Spool:
         wall_us: Callable[[], int] = wall_clock_us,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        disk.make_folder(folder)
         self._lock_fd = lock.take(folder)
+        self._written_before_bytes = disk.written.total_bytes
         try:
             self._assemble(folder, limits or Limits(), policy, new_id, Clocks(wall_us, monotonic))
         except BaseException:
@@ -67,12 +76,18 @@ class Spool:
         found = recover(folder, self.losses, self._mark.seq)
         self.recovery: Recovery = found.report
         self._catalogue = Catalogue(folder, found.closed, found.open)
-        self._keeper = Keeper(self._catalogue, self.losses, AckMark(folder), limits)
+        ages = Ages(clocks.monotonic)
+        self._keeper = Keeper(self._catalogue, self.losses, AckMark(folder), limits, ages)
+        self._backlog = Backlog(self._catalogue, self._keeper, self.losses)
         self._writer = Writer(
             self.stream_id, self._catalogue, self._keeper, self.losses, self._mark, policy,
             clocks, self._account_for_all(), self._newest_capture(),
         )  # fmt: skip
+        self._began_seq = self._writer.next_seq
+        self._given_up_count = 0
         self._writer.settle()
+        if limits.max_spool_seconds is not None:
+            ages.look_back(self._catalogue.closed, self._catalogue.open)
         self._keeper.make_room(0)
 
     # Writing
@@ -89,6 +104,17 @@ class Spool:
         first_seq = self._writer.next_seq
         self._writer.append_many(samples)
         return (first_seq, self._writer.next_seq - 1) if self._writer.next_seq > first_seq else None
+
+    def give_up(self, loss_id: UUID, count: int, wall_us: Range) -> None:
+        """The producer had to give up `count` samples, captured in that span of time, before they came here.
+
+        They get sequences like any others and are declared lost, so that whoever counts finds them. Durable when this
+        returns; told twice under one id, they count once.
+        """
+        self._writer.sync()
+        before_seq = self._writer.next_seq
+        self._writer.skip(loss_id, count, wall_us)
+        self._given_up_count += self._writer.next_seq - before_seq
 
     def sync(self) -> int:
         """Store everything written so far; the last sequence that is stored."""
@@ -135,18 +161,24 @@ class Spool:
         self._keeper.ack.save()
 
     def trim(self) -> Plan:
-        """Delete what the limits do not let stay."""
+        """Delete what the limits do not let stay. An age cap holds only if this is called now and then."""
         return self._keeper.make_room(0)
 
     def usage(self) -> Usage:
         used_bytes = self._catalogue.used_bytes()
         oldest_seq = self._catalogue.oldest_seq
+        unacked = self._backlog.ranges()
         return Usage(
             used_bytes,
             self._keeper.cap_bytes(used_bytes),
             len(self._catalogue.closed),
             int(self._catalogue.open is not None),
             self._writer.next_seq if oldest_seq is None else oldest_seq,
+            self._keeper.room_bytes(used_bytes),
+            sum(last - first + 1 for first, last in unacked),
+            self._backlog.oldest_wall_us(unacked),
+            disk.written.total_bytes - self._written_before_bytes,
+            self._writer.next_seq - self._began_seq - self._given_up_count,
         )
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ from farmiq.spool.format import FRAME_BYTES, Channel, Header, SampleFields, pack
 from farmiq.spool.keeper import Keeper
 from farmiq.spool.losses import Cause, LossJournal
 from farmiq.spool.marks import SyncedMark
+from farmiq.spool.ranges import Range
 from farmiq.spool.segment import OpenSegment
 
 T = TypeVar("T")
@@ -63,6 +64,7 @@ class Writer:
         self.next_seq = next_seq
         self.synced_seq = next_seq - 1
         self.last_capture = self._last_synced = last_capture
+        self._owed: Range | None = None  # acknowledged under the policy `os`, refused by the disk, and not declared yet
 
     def settle(self) -> None:
         """After recovery: a segment whose frames do not lead up to the next sequence cannot be continued."""
@@ -89,6 +91,7 @@ class Writer:
             self.sync()
 
     def sync(self) -> None:
+        self._declare_owed()
         segment = self._catalogue.open
         if segment is not None and segment.frames > segment.synced_frames:
             try:
@@ -99,6 +102,14 @@ class Writer:
         self._last_synced = self.last_capture
         if self.synced_seq > self._mark.seq:
             self._mark.note(self.synced_seq)
+
+    def skip(self, loss_id: UUID, count: int, wall_us: Range) -> None:
+        """Number samples that never reached this folder, and name them as lost. The same id is taken once."""
+        self.sync()
+        span = (self.next_seq, self.next_seq + count - 1)
+        if self._journal.declare_once(loss_id, span, Cause.NOT_CAPTURED, wall_us):
+            self.next_seq = span[1] + 1
+            self.synced_seq = span[1]
 
     def _writable(self) -> OpenSegment:
         if self._begun is None:
@@ -112,6 +123,10 @@ class Writer:
     def _is_due(self, segment: OpenSegment, boot_id: UUID, channels: tuple[Channel, ...]) -> bool:
         if (segment.header.boot_id, segment.header.channels) != (boot_id, channels) or self._room(segment) < 1:
             return True
+        if segment.is_given_up:
+            return True  # the disk refused to end it the last time
+        if segment.first_seq + segment.frames != self.next_seq:
+            return True  # a frame's place fixes its sequence: what follows a skipped range needs a segment of its own
         # Counted on the monotonic clock: a wall clock that jumps neither holds a segment open nor closes it early.
         age_seconds = self._clocks.monotonic() - self._segment_began_at
         return segment.frames > 0 and age_seconds >= self._keeper.limits.segment_seconds
@@ -138,10 +153,14 @@ class Writer:
 
     def _write(self, segment: OpenSegment, packed: bytes) -> None:
         try:
+            self._journal.repair()
             self._reserve(segment, segment.shortfall_bytes(len(packed)))
             segment.append(packed)
         except OSError as error:
-            # Part of it may stand behind the logical end and could be taken for frames after the next, shorter write.
+            # What was written before is whole. Part of this may stand behind the logical end, where it could be taken for
+            # frames after the next, shorter write: so the segment ends there, now or before anything else is written.
+            segment.is_given_up = True
+            self.sync()
             self._abandon(segment, error)
 
     def _reserve(self, segment: OpenSegment, short_bytes: int) -> None:
@@ -162,23 +181,31 @@ class Writer:
 
     def _abandon(self, segment: OpenSegment, cause: OSError) -> NoReturn:
         """The disk refused. Frames after the last sync are gone, whatever a second try would say."""
+        kept_through = self.synced_seq
+        segment.give_up_after(segment.synced_frames)
         if self._policy is SyncPolicy.OS and self.next_seq - 1 > self.synced_seq:
             # Under this policy they were acknowledged already, so they are named.
-            self._journal.declare((self.synced_seq + 1, self.next_seq - 1), Cause.SYNC_FAILED)
+            self._owed = (self.synced_seq + 1, self.next_seq - 1)
         else:
             self.next_seq = self.synced_seq + 1
             self.last_capture = self._last_synced
-        segment.give_up_after(segment.synced_frames)
+        # Named first, then cut off: until they are named, a start may still find them in memory.
+        self._declare_owed()
         self._end(segment)
-        raise SyncFailed(self.synced_seq) from cause
+        raise SyncFailed(kept_through) from cause
+
+    def _declare_owed(self) -> None:
+        if self._owed is not None:
+            self._journal.declare(self._owed, Cause.SYNC_FAILED)
+            self._owed = None
 
     def _end(self, segment: OpenSegment) -> None:
-        if segment.synced_frames:
-            self._catalogue.ended(segment.seal())
-        else:
-            segment.discard()
-            self._catalogue.ended(None)
         try:
+            if segment.synced_frames:
+                self._catalogue.ended(segment.seal())
+            else:
+                segment.discard()
+                self._catalogue.ended(None)
             disk.sync_folder(self._catalogue.folder)
         except OSError as error:
             raise SyncFailed(self.synced_seq) from error

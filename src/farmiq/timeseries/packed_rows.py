@@ -7,6 +7,7 @@ each column's length and value, in network order; times count microseconds from 
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import UTC, datetime
+from functools import lru_cache
 from struct import Struct
 from uuid import UUID
 
@@ -32,7 +33,7 @@ PackRow = Callable[[int, int, float, int], bytes]
 def rows_of(item: StreamBatch, span: Span, ingested_at: datetime) -> bytes:
     """The rows of the sequences in `span`."""
     batch = item.batch
-    packers = [_packer(item, channel, ingested_at) for channel in batch.channels]
+    packers = _packers(item, ingested_at)
     zeroth_id = sample_id(batch.stream_id, 0).int
     first, end = span[0] - batch.seq0, span[1] - batch.seq0
     return b"".join(
@@ -52,22 +53,37 @@ async def as_copy(rows: Iterable[bytes]) -> AsyncIterator[bytes]:
     yield _END
 
 
-def _packer(item: StreamBatch, channel: Channel, ingested_at: datetime) -> PackRow:
-    """A function of what differs: the id's lower half, the time, the value, the sequence."""
+def _packers(item: StreamBatch, ingested_at: datetime) -> list[PackRow]:
+    """For each channel a function of what differs: the id's lower half, the time, the value, the sequence."""
     batch, origin = item.batch, item.origin
     before_id = _COUNT.pack(len(COLUMNS)) + _LENGTH.pack(16) + batch.stream_id.bytes[:8]
     before_time = _texts(origin.tenant_id, origin.farm_id, origin.barn_id, origin.device_id) + _EIGHT_BYTES
-    before_value = _texts(channel.metric) + _EIGHT_BYTES
-    before_seq = _texts(channel.unit or None) + _time(ingested_at) + _uuid(batch.stream_id) + _EIGHT_BYTES
-    last = _texts(channel.sensor) + _LENGTH.pack(2) + _SMALLINT.pack(batch.time_quality)
-    constants = [before_id, before_time, before_value, before_seq, last]
-    sizes = [len(part) for part in constants]
-    pack = Struct(">{}sQ{}sq{}sd{}sq{}s".format(*sizes)).pack
+    before_seq = _time(ingested_at) + _uuid(batch.stream_id) + _EIGHT_BYTES
+    last = _LENGTH.pack(2) + _SMALLINT.pack(batch.time_quality)
+    return [_packer(before_id, before_time, before_seq, last, *_of_channel(channel)) for channel in batch.channels]
+
+
+def _packer(
+    before_id: bytes, before_time: bytes, before_seq: bytes, last: bytes, metric: bytes, unit: bytes, sensor: bytes
+) -> PackRow:
+    before_value, before_seq, last = metric + _EIGHT_BYTES, unit + before_seq, sensor + last
+    pack = _row_struct(len(before_id), len(before_time), len(before_value), len(before_seq), len(last)).pack
 
     def pack_row(id_low: int, at_us: int, value: float, seq: int) -> bytes:
         return pack(before_id, id_low, before_time, at_us, before_value, value, before_seq, seq, last)
 
     return pack_row
+
+
+@lru_cache(maxsize=4096)
+def _row_struct(*sizes: int) -> Struct:
+    return Struct(">{}sQ{}sq{}sd{}sq{}s".format(*sizes))
+
+
+@lru_cache(maxsize=4096)
+def _of_channel(channel: Channel) -> tuple[bytes, bytes, bytes]:
+    """Nodes name the same few channels in every batch."""
+    return _texts(channel.metric), _texts(channel.unit or None), _texts(channel.sensor)
 
 
 def _texts(*values: str | None) -> bytes:

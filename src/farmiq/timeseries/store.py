@@ -180,7 +180,7 @@ async def coverage_of(connection: Connection, stream_ids: Sequence[UUID]) -> dic
 
 
 async def totals(connection: Connection) -> dict[str, int]:
-    """How much has come here, from coverage and daily aggregates, and from those that retention took: never by counting samples."""
+    """How much has come here: from coverage, from daily aggregates and those that retention took, never by counting samples."""
     row = await connection.fetchrow(_TOTALS)
     assert row is not None  # noqa: S101 - a SELECT without FROM has one row
     return dict(row)

@@ -1,3 +1,4 @@
+import contextlib
 import errno
 import os
 import subprocess
@@ -6,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from farmiq.spool import Cause, Limits, Spool, SpoolFull, SyncFailed, SyncPolicy, disk
+from farmiq.spool import Cause, Limits, Range, Spool, SpoolFull, SyncFailed, SyncPolicy, disk
+from farmiq.spool.ranges import merged, runs, without
 from unit.spool.spool_world import kept, lost, open_spool, samples, segment_files, values
 
 
@@ -114,8 +116,7 @@ def test_a_recovery_whose_sync_fails_believes_only_what_an_earlier_sync_covered(
     spool.append_many(samples(3, 6))
     spool.release()
     with monkeypatch.context() as patch:
-        sync = Refusing(patch, "sync_file")
-        sync.refuse_next()
+        Refusing(patch, "sync_file").refused.add(3)  # after the journal's and the mark's: the segment's
         spool = open_spool(tmp_path)
     assert set(kept(spool)) == {1, 2, 3, 4, 5}
     assert lost(spool) == {6, 7, 8}
@@ -176,13 +177,22 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+def take_all(folder: Path) -> Path:
+    """Somebody else's file, over everything that is free."""
+    filling = folder / "others"
+    with filling.open("wb") as file:
+        if free_bytes := disk.free_bytes(folder):
+            os.posix_fallocate(file.fileno(), 0, free_bytes)
+    return filling
+
+
 def fill_until_full(spool: Spool) -> int:
     while True:
         try:
             spool.append_many(samples(10, spool.synced_seq + 1))
             spool.sync()
         except SpoolFull:
-            return spool.synced_seq
+            return spool.sync()  # what of the group still found room
 
 
 def test_a_full_disk_drops_the_oldest_with_a_record_and_never_stops_the_writer(tiny_disk: Path) -> None:
@@ -203,9 +213,7 @@ def test_a_disk_filled_by_others_refuses_the_samples_and_takes_them_when_there_i
     spool = open_spool(tiny_disk / "spool", limits)
     spool.append_many(samples(300))
     spool.sync()
-    filling = tiny_disk / "others"
-    with filling.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, disk.free_bytes(tiny_disk))
+    filling = take_all(tiny_disk)
     taken = fill_until_full(spool)
     assert set(kept(spool)) == set(range(1, taken + 1))
     spool.release()
@@ -214,3 +222,70 @@ def test_a_disk_filled_by_others_refuses_the_samples_and_takes_them_when_there_i
     filling.unlink()
     assert spool.append_many(samples(10)) == (taken + 1, taken + 10)
     spool.close()
+
+
+def test_a_disk_filled_and_drained_again_and_again_never_ends_the_process_and_loses_nothing_unsaid(
+    tiny_disk: Path,
+) -> None:
+    """By ourselves, then by others to the last byte, then acknowledged and given back: the same spool throughout."""
+    spool = open_spool(tiny_disk / "spool", Limits(segment_bytes=16384, grow_bytes=4096, max_spool_bytes=1 << 30))
+    at_edge: list[Range] = []
+    dropped: list[Range] = []
+    for cycle in range(40):
+        write(spool, groups=20 if cycle % 4 else 250)
+        filling = take_all(tiny_disk)
+        write(spool, groups=20)
+        assert_each_is_accounted_for(spool, at_edge)
+        filling.unlink()
+        acked_seq = max(spool.acked.seq, spool.synced_seq * (10 if cycle % 3 else 9) // 10)
+        dropped += told_losses(spool)
+        at_edge = merged([(1, acked_seq), *dropped])
+        spool.acknowledge(acked_seq)
+        spool.trim()
+        assert write(spool, groups=1) == 100
+        assert_each_is_accounted_for(spool, at_edge)
+    assert dropped
+    spool.close()
+
+
+def write(spool: Spool, groups: int) -> int:
+    """How many samples were taken. The value of each is its sequence."""
+    before_seq = spool.sync()
+    for _ in range(groups):
+        with contextlib.suppress(SpoolFull):
+            spool.append_many(samples(100, spool.synced_seq + 1))
+        spool.sync()
+    return spool.synced_seq - before_seq
+
+
+def test_a_full_disk_with_a_full_loss_journal_still_gives_up_its_oldest_and_names_it(tiny_disk: Path) -> None:
+    limits = Limits(segment_bytes=4096, grow_bytes=4096, max_spool_bytes=1 << 30)
+    spool = open_spool(tiny_disk / "spool", limits)
+    write(spool, groups=100)
+    filling = take_all(tiny_disk)
+    while len(spool.losses.all()) < 511:
+        assert write(spool, groups=10) == 1000
+    first_ids = {loss.loss_id for loss in spool.losses.all()}
+    assert write(spool, groups=50) == 5000
+    assert_each_is_accounted_for(spool, [])
+    joined = spool.losses.all()[-1]
+    assert joined.loss_id not in first_ids
+    assert joined.count > 5000
+    spool.release()
+    spool = open_spool(tiny_disk / "spool", limits)
+    assert_each_is_accounted_for(spool, [])
+    filling.unlink()
+    assert write(spool, groups=50) == 5000
+    assert_each_is_accounted_for(spool, [])
+
+
+def told_losses(spool: Spool) -> list[Range]:
+    """The edge has the loss records too, so that the journal does not grow for ever."""
+    spool.losses.acknowledge([loss.loss_id for loss in spool.losses.outstanding()])
+    return spool.losses.ranges()
+
+
+def assert_each_is_accounted_for(spool: Spool, at_edge: list[Range]) -> None:
+    readable = kept(spool, 1000)
+    assert all(frame.value == seq for seq, frame in readable.items())
+    assert without((1, spool.synced_seq), [*runs(readable), *spool.losses.ranges(), *at_edge]) == []

@@ -1,6 +1,7 @@
 """Which sensors fail is in the node's status, for as long as they do, and costs the others nothing."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from integration.device.agent_world import logged, on_disk, status
 from integration.device.node_world import Node
@@ -38,6 +39,14 @@ def shows(node: Node, sensors: list[str]) -> Callable[[], bool]:
     return is_shown
 
 
+def put_chip(folder: Path, name: str, millidegrees: int) -> Path:
+    """Made aside and then moved to its place: the kernel never shows half of one."""
+    folder.mkdir()
+    (folder / "name").write_text(f"{name}\n")
+    (folder / "temp1_input").write_text(f"{millidegrees}\n")
+    return folder
+
+
 def test_a_failing_sensor_shows_in_the_status_until_it_works_again(node: Node) -> None:
     hwmon = node.folder / "hwmon"
     hwmon.mkdir()
@@ -49,11 +58,9 @@ def test_a_failing_sensor_shows_in_the_status_until_it_works_again(node: Node) -
         (node.spool_folder / "status.json").unlink()
         with node.forwarder():
             wait_for(shows(node, ["pond"]), what="the same after the forwarder's restart")
-            (hwmon / "hwmon4").mkdir()
-            (hwmon / "hwmon4" / "temp1_input").write_text("4500\n")
-            (hwmon / "hwmon4" / "name").write_text("pond\n")
+            put_chip(node.folder / "chip", "pond", 4500).rename(hwmon / "hwmon4")
             wait_for(shows(node, []), what="the repair")
-            (hwmon / "hwmon4" / "temp1_input").write_text("-40000\n")
+            (put_chip(node.folder / "chip", "pond", -40_000) / "temp1_input").rename(hwmon / "hwmon4" / "temp1_input")
             wait_for(shows(node, ["pond"]), what="a value that cannot be")
             agent.stop()
     assert [line["reason"] for line in logged(agent, "sensor_failed")] == [

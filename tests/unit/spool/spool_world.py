@@ -38,10 +38,10 @@ def open_spool(
     return spool
 
 
-def kept(spool: Spool) -> dict[int, Frame]:
+def kept(spool: Spool, limit: int = 7) -> dict[int, Frame]:
     """What can be read, by sequence. In order, or this fails."""
     reader = spool.reader()
-    frames = list(reader.frames(limit=7))
+    frames = list(reader.frames(limit=limit))
     reader.close()
     assert [frame.seq for frame in frames] == sorted({frame.seq for frame in frames})
     return {frame.seq: frame for frame in frames}

@@ -63,6 +63,20 @@ def test_one_flipped_bit_spoils_one_frame(number: int, bit: int) -> None:
     assert bad_frames(bytes(packed), 1) == [number]
 
 
+@given(st.sets(st.tuples(st.integers(0, 599), st.integers(0, 319)), min_size=2, max_size=12))
+def test_bits_flipped_all_over_spoil_the_frames_they_are_in(flipped: set[tuple[int, int]]) -> None:
+    packed = bytearray(pack_frames(1, [Sample(START_US, 1, 0, 2, 1.0)] * 600))
+    for number, bit in flipped:
+        packed[number * FRAME_BYTES + bit // 8] ^= 1 << bit % 8
+    assert bad_frames(bytes(packed), 1) == sorted({number for number, _ in flipped})
+
+
+def test_good_frames_in_each_others_places_are_bad() -> None:
+    packed = pack_frames(1, [Sample(START_US, 1, 0, 2, 1.0)] * 256)
+    first, second, rest = packed[:FRAME_BYTES], packed[FRAME_BYTES : 2 * FRAME_BYTES], packed[2 * FRAME_BYTES :]
+    assert bad_frames(second + first + rest, 1) == [0, 1]
+
+
 def test_zeros_are_no_frame_and_a_frame_elsewhere_is_bad() -> None:
     good = pack_frames(5, [Sample(START_US, 1, 0, 2, 1.0)])
     assert bad_frames(bytes(FRAME_BYTES), 0) == [0]

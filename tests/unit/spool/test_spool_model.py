@@ -1,119 +1,102 @@
-"""A random life of a spool beside a model of it: what was promised is readable, or named as lost, or with the edge."""
+"""A random life of a spool on a disk that forgets: what was promised is readable, or named as lost, or with the edge."""
 
+import random
 import shutil
 import tempfile
 from pathlib import Path
 from uuid import UUID
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from farmiq.spool import SyncPolicy
+from farmiq.spool import SyncPolicy, disk
+from support.forgetting_disk import Choose, Fault, Kind, all_it_can
 from unit.spool.conftest import IN_MEMORY
-from unit.spool.spool_world import kept, lost, open_spool, samples, small
-
-REGION = 512
-BLOCK = 512
+from unit.spool.spool_life import SpoolLife, Trouble
+from unit.spool.spool_world import small
 
 
-class SpoolLife(RuleBasedStateMachine):
-    @initialize(policy=st.sampled_from([SyncPolicy.ALWAYS, SyncPolicy.GROUP]), budget=st.sampled_from([0, 9000]))
-    def begin(self, policy: SyncPolicy, budget: int) -> None:
-        place = IN_MEMORY if IN_MEMORY.is_dir() else None
-        self.folder = Path(tempfile.mkdtemp(dir=place, prefix="farmiq-spool-"))
-        self.limits = small(max_spool_bytes=6 * 4096, keep_acked_bytes=budget)
-        self.policy = policy
-        self.boot = 1
-        self.taken = 0  # samples made so far, each with a value of its own
-        self.written: dict[int, float] = {}
-        self.promised = 0
-        self.at_edge: set[int] = set()
-        self.marks = [b""]
-        self.open()
+def chosen_by(rng: random.Random) -> Choose:
+    return rng.randrange
 
-    def open(self) -> None:
-        self.spool = open_spool(self.folder, self.limits, self.policy, UUID(int=self.boot))
-        self.note()
 
-    def note(self) -> None:
-        self.promised = max(self.promised, self.spool.safe_seq)
-        self.marks.append((self.folder / "synced").read_bytes())
+# Most calls of the disk are made by few operations, so early calls are drawn more often.
+FAULTS = st.builds(Fault, st.sampled_from(Kind), st.integers(1, 6) | st.integers(1, 60))
+SURVIVES = st.builds(chosen_by, st.randoms(use_true_random=False))
+TROUBLES = st.builds(Trouble, FAULTS, st.none() | SURVIVES)
+MAYBE = st.none() | TROUBLES
+AT_THE_START = st.lists(TROUBLES, max_size=2)
+SHARES = st.floats(0, 1)
 
-    @rule(count=st.sampled_from([1, 2, 3, 30, 76, 77, 160]))
-    def append(self, count: int) -> None:
-        span = self.spool.append_many(samples(count, self.taken + 1))
-        assert span is not None
-        assert span[1] - span[0] + 1 == count
-        assert span[0] > self.promised
-        self.written.update((span[0] + i, float(self.taken + 1 + i)) for i in range(count))
-        self.taken += count
-        self.note()
 
-    @rule()
-    def sync(self) -> None:
-        self.spool.sync()
-        self.note()
+class RandomLife(RuleBasedStateMachine):
+    @initialize(policy=st.sampled_from(SyncPolicy), keep_acked_bytes=st.sampled_from([0, 9000]))
+    def begin(self, policy: SyncPolicy, keep_acked_bytes: int) -> None:
+        self.root = Path(tempfile.mkdtemp(dir=IN_MEMORY if IN_MEMORY.is_dir() else None, prefix="farmiq-spool-"))
+        limits = small(grow_bytes=2048, max_spool_bytes=6 * 4096, keep_acked_bytes=keep_acked_bytes)
+        self.life = SpoolLife(self.root, limits, policy)
 
-    @rule(share=st.floats(0, 1), is_gappy=st.booleans())
-    def acknowledge(self, share: float, is_gappy: bool) -> None:
-        seq = int(self.spool.synced_seq * share)
-        received = [(seq + 3, seq + 9)] if is_gappy and seq + 9 <= self.spool.synced_seq else []
-        self.spool.acknowledge(seq, received)
-        self.at_edge |= {number for first, last in received for number in range(first, last + 1)}
+    @rule(count=st.sampled_from([1, 2, 3, 30, 76, 77, 160]), trouble=MAYBE)
+    def append(self, count: int, trouble: Trouble | None) -> None:
+        self.life.append(count, trouble)
 
-    @rule()
-    def trim(self) -> None:
-        self.spool.trim()
+    @rule(trouble=MAYBE)
+    def sync(self, trouble: Trouble | None) -> None:
+        self.life.sync(trouble)
 
-    @rule(share=st.floats(0, 1))
-    def restore_the_edge(self, share: float) -> None:
-        self.at_edge.clear()
-        self.spool.go_back(int(self.spool.acked.seq * share), f"epoch-{self.taken}")
+    @rule(share=SHARES, is_gappy=st.booleans(), trouble=MAYBE)
+    def acknowledge(self, share: float, is_gappy: bool, trouble: Trouble | None) -> None:
+        self.life.acknowledge(share, is_gappy=is_gappy, trouble=trouble)
 
-    @rule(is_clean=st.booleans(), is_new_boot=st.booleans())
-    def restart(self, is_clean: bool, is_new_boot: bool) -> None:
-        self.spool.close() if is_clean else self.spool.release()
-        self.boot += is_new_boot
-        self.open()
+    @rule(trouble=MAYBE)
+    def acknowledge_losses(self, trouble: Trouble | None) -> None:
+        self.life.acknowledge_losses(trouble)
 
-    @rule(data=st.data(), is_prefix=st.booleans())
-    def cut_the_power(self, data: st.DataObject, is_prefix: bool) -> None:
-        """Synced bytes stay. Of the others some blocks stay, or a prefix, and the rest reads as zeros."""
-        synced_seq = self.spool.synced_seq
-        self.spool.release()
-        for path in self.folder.glob("*.open"):
-            content = path.read_bytes()
-            safe = REGION + max(0, synced_seq - int(path.stem) + 1) * 40
-            survived = bytearray(content[:safe].ljust(len(content), b"\0"))
-            if is_prefix:
-                end = data.draw(st.integers(safe, len(content)))
-                survived[safe:end] = content[safe:end]
-            else:
-                for block in range(safe // BLOCK, -(-len(content) // BLOCK)):
-                    if data.draw(st.booleans()):
-                        start = max(safe, block * BLOCK)
-                        survived[start : (block + 1) * BLOCK] = content[start : (block + 1) * BLOCK]
-            path.write_bytes(survived)
-        back = data.draw(st.integers(1, min(5, len(self.marks))), label="mark set back")
-        (self.folder / "synced").write_bytes(self.marks[-back])
-        self.boot += 1
-        self.open()
+    @rule(share=SHARES, trouble=MAYBE)
+    def restore_the_edge(self, share: float, trouble: Trouble | None) -> None:
+        self.life.go_back(share, trouble)
 
-    @precondition(lambda self: hasattr(self, "spool"))
+    @rule(trouble=MAYBE)
+    def trim(self, trouble: Trouble | None) -> None:
+        self.life.trim(trouble)
+
+    @rule(number=st.integers(1, 5), trouble=MAYBE)
+    def give_up(self, number: int, trouble: Trouble | None) -> None:
+        self.life.give_up(UUID(int=number), number * 20, trouble)
+
+    @rule(is_clean=st.booleans(), is_new_boot=st.booleans(), troubles=AT_THE_START)
+    def restart(self, is_clean: bool, is_new_boot: bool, troubles: list[Trouble]) -> None:
+        self.life.restart(is_clean=is_clean, is_new_boot=is_new_boot, troubles=troubles)
+
+    @rule(survives=SURVIVES, troubles=AT_THE_START)
+    def cut_the_power(self, survives: Choose, troubles: list[Trouble]) -> None:
+        self.life.cut_power(survives, troubles)
+
     @invariant()
     def what_was_promised_is_accounted_for(self) -> None:
-        readable = kept(self.spool)
-        accounted = readable.keys() | lost(self.spool) | self.at_edge | set(range(1, self.spool.acked.seq + 1))
-        assert set(range(1, self.promised + 1)) <= accounted
-        assert all(self.written[seq] == frame.value for seq, frame in readable.items())
-        assert self.spool.usage().spool_bytes <= self.limits.max_spool_bytes
+        if hasattr(self, "life"):
+            self.life.check()
 
     def teardown(self) -> None:
-        if hasattr(self, "spool"):
-            self.spool.release()
-            shutil.rmtree(self.folder)
+        if hasattr(self, "life"):
+            self.life.end()
+            shutil.rmtree(self.root)
 
 
-SpoolLife.TestCase.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
-TestSpoolLife = SpoolLife.TestCase
+@pytest.mark.parametrize("left_out", ["sync_data", "sync_file", "sync_folder"])
+def test_a_spool_that_leaves_out_a_sync_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left_out: str
+) -> None:
+    monkeypatch.setattr(disk, left_out, lambda _: None)
+    life = SpoolLife(tmp_path, small(), SyncPolicy.GROUP)
+    life.append(100)
+    life.give_up(UUID(int=1), 5)
+    with pytest.raises(AssertionError):
+        life.cut_power(all_it_can)
+    life.end()
+
+
+RandomLife.TestCase.settings = settings(max_examples=120, stateful_step_count=30, deadline=None)
+TestRandomLife = RandomLife.TestCase

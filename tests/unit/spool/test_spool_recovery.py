@@ -12,6 +12,7 @@ from unit.spool.spool_world import OTHER_BOOT, kept, lost, open_spool, samples, 
 FRAMES = 4
 REGION = 512
 END = REGION + 40 * FRAMES
+RESERVED = 80
 OPEN = "00000000000000000001.open"
 CLOSED = f"00000000000000000001-{FRAMES:020d}.seg"
 # The bits of a segment are many. Each part is a test of its own, so that they can run side by side.
@@ -45,8 +46,8 @@ class Hurt:
 
 @pytest.fixture
 def open_segment(tmp_path: Path) -> Hurt:
-    """Four frames, all synced and acknowledged to their producer, in the open segment."""
-    spool = open_spool(tmp_path)
+    """Four frames, all synced and acknowledged to their producer, in the open segment; behind them, reserved space."""
+    spool = open_spool(tmp_path, small(grow_bytes=END + RESERVED))
     for start in (1, 3):
         spool.append_many(samples(2, start))
         spool.sync()
@@ -68,11 +69,15 @@ def closed_segment(tmp_path: Path) -> Hurt:
 
 
 def cuts(data: bytes) -> Iterator[bytes]:
-    return (data[:length] for length in range(END))
+    return (data[:length] for length in range(len(data) + 1))
+
+
+def whole_frames(data: bytes) -> int:
+    return min(max(0, len(data) - REGION) // 40, FRAMES)
 
 
 def flips(data: bytes, part: int) -> Iterator[bytes]:
-    for bit in range(part, END * 8, PARTS):
+    for bit in range(part, len(data) * 8, PARTS):
         changed = bytearray(data)
         changed[bit // 8] ^= 1 << bit % 8
         yield bytes(changed)
@@ -92,7 +97,7 @@ def assert_written_again(spool: Spool, promised: int) -> None:
 
 def test_a_segment_cut_at_any_byte_keeps_whole_frames_and_declares_what_was_acknowledged(open_segment: Hurt) -> None:
     for data, spool in open_segment.spools(OPEN, cuts(open_segment.content(OPEN))):
-        whole = max(0, len(data) - REGION) // 40
+        whole = whole_frames(data)
         assert set(kept(spool)) == set(range(1, whole + 1))
         assert lost(spool) == set(range(whole + 1, FRAMES + 1))
         assert_written_again(spool, promised=FRAMES)
@@ -102,7 +107,7 @@ def test_a_power_cut_at_any_byte_loses_only_what_was_not_acknowledged(open_segme
     """Nothing of it was acknowledged here: the mark says so, and a torn tail is then no loss."""
     open_segment.forget("synced")
     for data, spool in open_segment.spools(OPEN, cuts(open_segment.content(OPEN))):
-        whole = max(0, len(data) - REGION) // 40
+        whole = whole_frames(data)
         assert set(kept(spool)) == set(range(1, whole + 1))
         assert lost(spool) == set()
         assert_written_again(spool, promised=whole)
@@ -110,9 +115,10 @@ def test_a_power_cut_at_any_byte_loses_only_what_was_not_acknowledged(open_segme
 
 def test_a_closed_segment_cut_at_any_byte_keeps_whole_frames_and_declares_the_rest(closed_segment: Hurt) -> None:
     for data, spool in closed_segment.spools(CLOSED, cuts(closed_segment.content(CLOSED))):
-        whole = max(0, len(data) - REGION) // 40
+        whole = whole_frames(data)
         assert set(kept(spool)) == {*range(1, whole + 1), FRAMES + 1, FRAMES + 2}
         assert lost(spool) == set(range(whole + 1, FRAMES + 1))
+        assert_written_again(spool, promised=FRAMES + 2)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -131,9 +137,10 @@ def test_any_flipped_bit_of_a_closed_segment_costs_at_most_its_frame_and_that_is
 
 def check_flips(hurt: Hurt, name: str, part: int, last_seq: int) -> None:
     original = hurt.content(name)
+    assert len(original) == END + (RESERVED if name == OPEN else 0)
     for data, spool in hurt.spools(name, flips(original, part)):
-        offset = next(at for at in range(END) if data[at] != original[at])
-        spoiled = {(offset - REGION) // 40 + 1} if offset >= REGION else set()
+        offset = next(at for at in range(len(data)) if data[at] != original[at])
+        spoiled = {(offset - REGION) // 40 + 1} if REGION <= offset < END else set()
         assert set(kept(spool)) == set(range(1, last_seq + 1)) - spoiled
         assert lost(spool) == spoiled
         assert_written_again(spool, promised=last_seq)

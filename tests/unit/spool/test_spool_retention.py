@@ -1,4 +1,6 @@
+import os
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -18,7 +20,8 @@ def segments(*lengths: int) -> list[Segment]:
 
 def chosen(limits: Limits, acked_seq: int, cap: int, *lengths: int) -> tuple[list[int], list[int]]:
     closed = segments(*lengths)
-    result = plan(closed, acked_seq, sum(segment.size_bytes for segment in closed), limits, cap)
+    used_bytes = sum(segment.size_bytes for segment in closed)
+    result = plan(closed, [0.0] * len(closed), acked_seq, used_bytes, limits, cap)
     return [segment.first_seq for segment in result.acked], [segment.first_seq for segment in result.lost]
 
 
@@ -219,3 +222,81 @@ def test_usage_is_counted_again_at_every_start(tmp_path: Path) -> None:
     usage = open_spool(tmp_path).usage()
     assert (usage.closed_segments, usage.open_segments, usage.oldest_seq) == (2, 1, 90)
     assert usage.spool_bytes == 2 * 4072 + 512 + 33 * 40
+
+
+def test_the_backlog_is_what_is_held_and_neither_with_the_edge_nor_declared(tmp_path: Path) -> None:
+    spool = fill(tmp_path)
+    assert (spool.usage().unacked_samples, spool.usage().oldest_unacked_wall_us) == (300, samples(1)[0][0])
+    spool.acknowledge(100, received=[(101, 110), (200, 300)])
+    usage = spool.usage()
+    assert usage.unacked_samples == 89
+    assert usage.oldest_unacked_wall_us == kept(spool)[111].wall_us
+    spool.give_up(UUID(int=5), 10, (1, 2))
+    spool.append_many(samples(5, 301))
+    assert spool.usage().unacked_samples == 89
+    spool.acknowledge(300)
+    assert (spool.usage().unacked_samples, spool.usage().oldest_unacked_wall_us) == (0, None)
+    spool.sync()
+    usage = spool.usage()
+    assert (usage.unacked_samples, usage.oldest_unacked_wall_us) == (5, samples(1, 301)[0][0])
+    assert usage.written_samples == 305
+
+
+def test_the_age_of_the_backlog_costs_one_read_for_a_sample_and_none_when_nothing_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = fill(tmp_path)
+    spool.usage()
+    reads: list[int] = []
+    pread = os.pread
+
+    def counted(fd: int, length: int, offset: int) -> bytes:
+        reads.append(length)
+        return pread(fd, length, offset)
+
+    monkeypatch.setattr(os, "pread", counted)
+    spool.usage()
+    assert reads == []
+    spool.acknowledge(50)
+    assert spool.usage().oldest_unacked_wall_us == samples(1, 51)[0][0]
+    assert reads == [40]
+
+
+def test_a_backlog_whose_oldest_sample_cannot_be_read_has_no_known_age(tmp_path: Path) -> None:
+    spool = fill(tmp_path)
+    (tmp_path / segment_files(tmp_path)[0]).unlink()
+    assert spool.usage().oldest_unacked_wall_us is None
+    kept(spool)
+    assert spool.usage().oldest_unacked_wall_us == samples(1, 90)[0][0]
+    assert spool.usage().unacked_samples == 300 - 89
+
+
+def test_room_is_what_fits_before_an_unacknowledged_sample_would_have_to_go(tmp_path: Path) -> None:
+    spool = open_spool(tmp_path, small(max_spool_bytes=8 * 4096))
+    written = 0
+    while not lost(spool):
+        room = spool.usage().room_bytes
+        spool.append_many(samples(10, written + 1))
+        spool.sync()
+        written += 10
+        assert room >= 400 or lost(spool)
+    assert room < 4096 + 400
+    spool.acknowledge(written)
+    assert spool.usage().room_bytes > 7 * 4096
+
+
+def test_bytes_written_are_all_that_went_to_the_disk(tmp_path: Path) -> None:
+    spool = fill(tmp_path, count=89)
+    before = spool.usage()
+    assert before.written_samples == 89
+    assert before.written_bytes >= 512 + 89 * 40
+    spool.append_many(samples(10, 90))
+    spool.sync()
+    usage = spool.usage()
+    mark = usage.written_bytes - before.written_bytes - 512 - 10 * 40  # a new header, the frames, and the synced mark
+    assert 0 < mark <= 512
+    spool.acknowledge(50)
+    spool.save_ack()
+    assert spool.usage().written_bytes == usage.written_bytes + mark
+    spool.close()
+    assert open_spool(tmp_path).usage().written_samples == 0

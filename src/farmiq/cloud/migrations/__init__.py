@@ -7,6 +7,7 @@
 | `0003_weighvision` | `weight_sessions`, `media_objects`, `inference_results`, keyed by tenant |
 | `0004_queries` | the index of series, as at the edge |
 | `0005_jobs` | `job_runs`, `retired_samples` |
+| `0006_edge_tokens` | `edge_tokens`, `received_buckets` |
 
 Upgrades only, never back: a downgrade would drop columns and tables with accepted samples in them. What a revision got wrong,
 the next one corrects; what is worse, a backup restores.

@@ -19,8 +19,10 @@ from farmiq.spool import (
     Limits,
     Spool,
     SpoolError,
+    SyncFailed,
     SyncPolicy,
     default_max_spool_bytes,
+    disk,
     fitting_segment_bytes,
 )
 
@@ -77,18 +79,21 @@ class Recorder:
     async def record(self, hello: Hello, rows: Sequence[Row]) -> int:
         """Store what is not here yet; answers how many that were. May be acknowledged when this returns."""
 
-        def append() -> int:
+        def append() -> tuple[int, int]:
             fresh = _after(self.spool, hello, rows)
-            self.spool.append_many(fresh)
-            return len(fresh)
+            span = self.spool.append_many(fresh)
+            return len(fresh), span[1] if span else 0
 
-        count = await self.run(append)
+        count, last_seq = await self.run(append)
         if self.spool.policy is SyncPolicy.GROUP:
             # The first after a pause is synced at once; a stream of them shares a sync every `sync_seconds`.
             await asyncio.sleep(self._synced_at + self._sync_seconds - self._clock.monotonic())
             await self.sync()
         elif self.spool.policy is SyncPolicy.ALWAYS:
             self.stored.set()
+        if self.spool.safe_seq < last_seq:
+            # Somebody else's sync failed in between and took these with it; the one after it stored nothing of them.
+            raise SyncFailed(self.spool.safe_seq)
         return count
 
     async def give_up(self, loss: NotCaptured) -> None:
@@ -135,7 +140,7 @@ def _after(spool: Spool, hello: Hello, rows: Sequence[Row]) -> list[Row]:
 
 def _open(settings: ForwarderSettings) -> Spool:
     folder = Path(settings.node_forwarder_spool_dir)
-    folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+    disk.make_folder(folder)
     spool_bytes_max = settings.node_forwarder_max_spool_bytes or default_max_spool_bytes(
         shutil.disk_usage(folder).total
     )
