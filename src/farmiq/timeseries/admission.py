@@ -69,7 +69,7 @@ async def declare_lost(
     """Write a loss into the ledger and count its range as filled, except where the samples are here after all."""
     streams = await store.lock_streams(connection, {loss.stream_id: origin}) if locked is None else locked
     stream = streams[loss.stream_id]
-    if stream.origin != origin:
+    if not stream.origin.is_same_device(origin):
         return Admission([], STREAM_OF_ANOTHER_DEVICE)
     await store.record_loss(connection, origin, event_id, loss)
     declared = missing(stream.received, (loss.first_seq, loss.last_seq + 1))
@@ -86,7 +86,7 @@ def _one_per_row(readings: Sequence[SingleReading]) -> dict[tuple[UUID, datetime
 def _take(
     stream: Coverage, item: StreamBatch, ingested_at: datetime, rows: list[bytes], minutes: dict[Bucket, Tally]
 ) -> Admission:
-    if stream.origin != item.origin:
+    if not stream.origin.is_same_device(item.origin):
         return Admission([], STREAM_OF_ANOTHER_DEVICE)
     fresh = missing(stream.received, item.span)
     for span in fresh:

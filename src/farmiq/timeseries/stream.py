@@ -17,6 +17,10 @@ class Origin(msgspec.Struct, frozen=True, order=True):
     barn_id: str
     device_id: str
 
+    def is_same_device(self, other: "Origin") -> bool:
+        """Wherever it stands now: a node that was carried to another barn goes on with its stream."""
+        return (self.tenant_id, self.device_id) == (other.tenant_id, other.device_id)
+
 
 class Coverage(msgspec.Struct):
     """One stream's row, locked."""

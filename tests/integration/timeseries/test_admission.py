@@ -103,6 +103,14 @@ async def test_a_stream_of_another_device_is_refused_and_stores_nothing(any_pool
     assert await any_pool.fetchval("SELECT count(*) FROM telemetry_raw WHERE tenant_id = 'other'") == 0
 
 
+async def test_a_node_that_was_carried_to_another_barn_goes_on_with_its_stream(any_pool: Pool) -> None:
+    stream, moved = uuid4(), Origin(HERE.tenant_id, HERE.farm_id, "barn-2", HERE.device_id)
+    await admit(any_pool, [batch(stream, 1, 3)])
+    assert await admit(any_pool, [batch(stream, 3, 6, moved)]) == [Admission([(4, 7)])]
+    places = await any_pool.fetch("SELECT barn_id, count(*) FROM telemetry_raw GROUP BY 1 ORDER BY 1")
+    assert [tuple(place) for place in places] == [("barn-1", 3), ("barn-2", 3)]
+
+
 async def test_a_declared_loss_counts_as_filled_until_the_sample_turns_up(any_pool: Pool) -> None:
     stream, event_id = uuid4(), uuid4()
     await admit(any_pool, [batch(stream, 1, 5)])
