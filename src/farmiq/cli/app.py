@@ -7,6 +7,7 @@ from farmiq.cli import exits
 from farmiq.cli.device import device
 from farmiq.cli.doctor import doctor
 from farmiq.cli.down import down
+from farmiq.cli.edge import edge
 from farmiq.cli.env import env
 from farmiq.cli.jobs import jobs
 from farmiq.cli.logs import logs
@@ -51,4 +52,5 @@ app.command()(run)
 app.command()(migrate)
 app.add_typer(jobs)
 app.add_typer(device)
+app.add_typer(edge)
 app.add_typer(spool)

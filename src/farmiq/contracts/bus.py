@@ -5,6 +5,9 @@
     farmiq.{service}.dlq.queue           reached through the default exchange, so it needs no binding
 
 Routing keys are event types. A queue is declared by the service that consumes it: one that nobody reads never fills.
+
+`telemetry.aggregated` has two producers: cloud-telemetry-service, and edges that send aggregates instead of samples. So it
+reaches cloud-telemetry-service too, which takes those that an edge sent, as `EDGE_HEADER` says.
 """
 
 from typing import Final
@@ -35,6 +38,11 @@ TELEMETRY_AGG_QUEUE: Final = "farmiq.cloud-telemetry-service.agg.queue"
 ANALYTICS_KPI_QUEUE: Final = "farmiq.cloud-analytics-service.kpi.queue"
 MEDIA_STORE_QUEUE: Final = "farmiq.cloud-media-store.store.queue"
 
+EDGE_HEADER: Final = "x-edge-cluster-id"
+"""Which edge sent the event, from its credential. Whatever is published in the cloud itself has none."""
+EXPANDED_HEADER: Final = "x-expanded-from"
+"""On the single-sample form of a pack: the pack's event id. Who has the pack needs none of these."""
+
 
 class Binding(Struct, frozen=True):
     exchange: str
@@ -46,6 +54,7 @@ BINDINGS: Final = (
     Binding(TELEMETRY_EXCHANGE, TELEMETRY_INGEST_QUEUE, event_types.TELEMETRY_INGESTED),
     Binding(TELEMETRY_EXCHANGE, TELEMETRY_INGEST_QUEUE, event_types.TELEMETRY_BATCH_INGESTED),
     Binding(TELEMETRY_EXCHANGE, TELEMETRY_INGEST_QUEUE, event_types.TELEMETRY_LOSS),
+    Binding(TELEMETRY_EXCHANGE, TELEMETRY_INGEST_QUEUE, event_types.TELEMETRY_AGGREGATED),
     Binding(WEIGHVISION_EXCHANGE, TELEMETRY_INGEST_QUEUE, "weighvision.#"),
     Binding(INFERENCE_EXCHANGE, TELEMETRY_INGEST_QUEUE, "inference.#"),
     Binding(SYNC_EXCHANGE, TELEMETRY_INGEST_QUEUE, "sync.#"),

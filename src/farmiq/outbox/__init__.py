@@ -10,6 +10,7 @@ Out   `claim` hands a batch of one tenant to one forwarder for the time of a lea
        └──settle, rescue──┘                               failed: parked until `next_attempt_at`, then `promote`d
 
 Promises
+- A claim is kept as long as it is `renew`ed, and lost when it is not: the forwarder is told, and leaves the row alone.
 - Every claim raises the row's `claim_token`. A settlement carries the token it was claimed with, so a forwarder whose
   lease ran out and whose rows were given to another changes nothing.
 - A claim costs what its batch costs, however long the backlog: the index holds exactly the claimable rows, in the order
@@ -20,7 +21,7 @@ Promises
 After a crash, between any two of these steps: a row is pending (it is claimed again), or claimed (its lease ends, `rescue`
 puts it back, and it is sent again; the cloud knows its id and answers `duplicate`).
 
-The files, in the order of a row's life: `event`, `append`, `announcer`, `claim`, `verdicts` (pure), `settle`,
+The files, in the order of a row's life: `event`, `append`, `announcer`, `claim`, `renew`, `verdicts` (pure), `settle`,
 `recovery`, `backlog` (what an operator asks), `unsent` (what the cloud does not have), `redrive`, `retire`.
 """
 

@@ -1,22 +1,28 @@
 """What only a person decides: dead letters go back into the queue, and rows are taken from a forwarder that is stuck."""
 
-from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
+
+from msgspec import Struct
 
 from farmiq.kit.postgres import Connection
 
 STEP_ROWS: Final = 5000
 
-_REDRIVE: Final = """
+# Only what was dead when the administrator asked: otherwise events that the cloud refuses at once would go round for ever.
+_CHOSEN: Final = """
+status = 'dlq' AND coalesce(failed_at, updated_at) <= $1
+AND ($2::uuid[] IS NULL OR id = ANY ($2)) AND ($3::text IS NULL OR tenant_id = $3)
+AND ($4::text IS NULL OR event_type = $4) AND ($5::text IS NULL OR last_error_code = $5)
+AND ($6::float8 IS NULL OR coalesce(failed_at, updated_at) < $1 - make_interval(secs => $6))
+"""
+_REDRIVE: Final = f"""
 UPDATE sync_outbox SET
   status = 'pending', parked = false, attempt_count = 0, next_attempt_at = clock_timestamp(),
   last_error_code = NULL, last_error_message = NULL, failed_at = NULL, dlq_reason = NULL, updated_at = clock_timestamp()
-WHERE id = ANY (ARRAY(
-  SELECT id FROM sync_outbox WHERE status = 'dlq' {condition} LIMIT $1 FOR UPDATE SKIP LOCKED))
-"""
-_REDRIVE_IDS: Final = _REDRIVE.format(condition="AND id = ANY ($2::uuid[])")
-_REDRIVE_ALL: Final = _REDRIVE.format(condition="")
+WHERE id = ANY (ARRAY(SELECT id FROM sync_outbox WHERE {_CHOSEN} LIMIT $7 FOR UPDATE SKIP LOCKED))
+"""  # noqa: S608 - the condition is the constant above
+_CHOSEN_COUNT: Final = f"SELECT count(*) FROM sync_outbox WHERE {_CHOSEN}"  # noqa: S608 - as above
 _UNCLAIM: Final = """
 UPDATE sync_outbox SET
   status = 'pending', parked = false, claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
@@ -30,17 +36,33 @@ WHERE id = ANY (ARRAY(
 """
 
 
-async def redrive(connection: Connection, ids: Sequence[UUID]) -> int:
-    """These dead letters are tried again as if they were new. Ids of rows in another state are passed over."""
-    return await _changed(connection, _REDRIVE_IDS, len(ids), list(ids))
+class DeadLetters(Struct, frozen=True, kw_only=True):
+    """Which ones. What is None does not matter, so without anything these are all of them."""
+
+    ids: list[UUID] | None = None
+    tenant_id: str | None = None
+    event_type: str | None = None
+    error_code: str | None = None
+    older_than_seconds: float | None = None
 
 
-async def redrive_all(connection: Connection) -> int:
-    """Every dead letter, in steps that hold no lock for long."""
+async def redrive(connection: Connection, which: DeadLetters) -> int:
+    """These dead letters are tried again as if they were new, in steps that hold no lock for long. Returns how many."""
+    now = await connection.fetchval("SELECT clock_timestamp()")
     total = 0
-    while changed := await _changed(connection, _REDRIVE_ALL, STEP_ROWS):
+    while changed := await _changed(connection, _REDRIVE, now, *_chosen(which), STEP_ROWS):
         total += changed
     return total
+
+
+async def count_dead_letters(connection: Connection, which: DeadLetters) -> int:
+    """How many `redrive` would take. Reads every dead letter."""
+    now = await connection.fetchval("SELECT clock_timestamp()")
+    return int(await connection.fetchval(_CHOSEN_COUNT, now, *_chosen(which)))
+
+
+def _chosen(which: DeadLetters) -> tuple[object, ...]:
+    return which.ids, which.tenant_id, which.event_type, which.error_code, which.older_than_seconds
 
 
 async def unclaim(connection: Connection, *, older_than_seconds: float) -> int:

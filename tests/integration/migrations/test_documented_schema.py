@@ -58,6 +58,8 @@ EDGE_COLUMNS = {
 }
 CLOUD_COLUMNS = {
     "edges": "edge_cluster_id token_hash tenant_ids created_at revoked_at last_seen_at",
+    "edge_tokens": "token_id edge_cluster_id token_hash created_at expires_at revoked_at last_used_at",
+    "received_buckets": "tenant_id device_id metric_type window bucket_start_at sensor unit raw_count raw_sum_value",
     "ingest_dedupe": "tenant_id event_id first_seen_at",
 } | {table: EDGE_COLUMNS[table] for table in ("weight_sessions", "media_objects", "inference_results")}
 SHARED_TABLES = ("telemetry_raw", "telemetry_agg", "streams", "stream_losses", "retired_samples", "job_runs")

@@ -31,8 +31,18 @@ from support.waiting import eventually
 
 EDGE = "farmiq.edge.migrations"
 CLOUD = "farmiq.cloud.migrations"
-EDGE_REVISIONS = ["edge_0001", "edge_0002", "edge_0003", "edge_0004", "edge_0005", "edge_0006", "edge_0007", "edge_0008"]
-CLOUD_REVISIONS = ["cloud_0001", "cloud_0002", "cloud_0003", "cloud_0004", "cloud_0005"]
+EDGE_REVISIONS = [
+    "edge_0001",
+    "edge_0002",
+    "edge_0003",
+    "edge_0004",
+    "edge_0005",
+    "edge_0006",
+    "edge_0007",
+    "edge_0008",
+    "edge_0009",
+]
+CLOUD_REVISIONS = ["cloud_0001", "cloud_0002", "cloud_0003", "cloud_0004", "cloud_0005", "cloud_0006"]
 
 MakePackage = Callable[..., str]
 
@@ -220,7 +230,9 @@ async def test_a_role_that_may_not_create_is_told_so(postgres_url: str, new_data
 async def test_a_schema_from_a_newer_version_or_the_other_tier_is_left_alone(new_database: NewDatabase) -> None:
     url = new_database()
     await migrate(url, CLOUD)
-    with pytest.raises(SchemaUnknown, match=rf"at revision {CLOUD_REVISIONS[-1]}, which is not among edge_0001, .*a newer FarmIQ"):
+    with pytest.raises(
+        SchemaUnknown, match=rf"at revision {CLOUD_REVISIONS[-1]}, which is not among edge_0001, .*a newer FarmIQ"
+    ):
         await migrate(url, EDGE)
     assert not await is_there(url, "sync_outbox")
 

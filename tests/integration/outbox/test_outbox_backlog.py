@@ -1,6 +1,6 @@
 from datetime import UTC, datetime, timedelta
 
-from farmiq.kit.postgres import Pool
+from farmiq.kit.postgres import Connection, Pool
 from farmiq.outbox.backlog import entries, measure, next_due_seconds
 from farmiq.outbox.claim import claim
 from farmiq.outbox.settle import settle
@@ -54,3 +54,30 @@ async def test_the_oldest_row_is_found_behind_every_tenant_and_priority(pool: Po
         assert (await measure(connection)).oldest_pending_age_seconds >= 5 * 3600
         await connection.execute("UPDATE sync_outbox SET parked = false, status = 'dlq' WHERE tenant_id = 'm'")
         assert 4 * 3600 <= (await measure(connection)).oldest_pending_age_seconds < 5 * 3600
+
+
+async def test_a_long_backlog_is_told_from_statistics_and_not_counted(pool: Pool) -> None:
+    await pool.execute(
+        "INSERT INTO sync_outbox (id, tenant_id, event_type, occurred_at, payload_json, status, parked)"
+        " SELECT gen_random_uuid(), 'demo', 'test.event', now(), '{}', CASE WHEN n <= 4000 THEN 'acked' ELSE 'pending' END,"
+        "        n > 10000 FROM generate_series(1, 14000) AS n"
+    )
+    async with pool.acquire() as connection:
+        await connection.execute("VACUUM ANALYZE sync_outbox")
+        before = await entries_read(connection)
+        depth = await measure(connection, counted_max=1000)
+        read = {name: count - before[name] for name, count in (await entries_read(connection)).items()}
+    assert 9000 <= depth.pending_count <= 11000
+    assert read.pop("seq_scan") == 0
+    assert max(read.values()) <= 2100
+    async with pool.acquire() as connection:
+        assert (await measure(connection)).pending_count == 10000
+
+
+async def entries_read(connection: Connection) -> dict[str, int]:
+    await connection.execute("SELECT pg_stat_force_next_flush()")
+    rows = await connection.fetch(
+        "SELECT indexrelname AS name, idx_tup_read AS count FROM pg_stat_user_indexes WHERE relname = 'sync_outbox'"
+        " UNION ALL SELECT 'seq_scan', seq_scan FROM pg_stat_user_tables WHERE relname = 'sync_outbox'"
+    )
+    return {row["name"]: row["count"] for row in rows}

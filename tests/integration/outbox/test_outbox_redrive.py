@@ -1,7 +1,9 @@
+import pytest
+
 from farmiq.kit.ids import new_id
 from farmiq.kit.postgres import Pool
 from farmiq.outbox.claim import claim
-from farmiq.outbox.redrive import redrive, redrive_all, unclaim
+from farmiq.outbox.redrive import DeadLetters, count_dead_letters, redrive, unclaim
 from farmiq.outbox.retire import START, retire
 from farmiq.outbox.settle import settle
 from farmiq.outbox.verdicts import Failure, RetryPolicy, acked, failed
@@ -21,7 +23,7 @@ async def test_a_redriven_row_is_as_good_as_new(pool: Pool) -> None:
     await bury(pool, 3)
     (event_id, *_) = [row["id"] for row in await pool.fetch("SELECT id FROM sync_outbox ORDER BY id")]
     async with pool.acquire() as connection:
-        assert await redrive(connection, [event_id, new_id()]) == 1
+        assert await redrive(connection, DeadLetters(ids=[event_id, new_id()])) == 1
         row = await outbox_row(pool, event_id)
         assert (row["status"], row["attempt_count"], row["parked"]) == ("pending", 0, False)
         errors = ("last_error_code", "last_error_message", "failed_at", "dlq_reason")
@@ -30,14 +32,43 @@ async def test_a_redriven_row_is_as_good_as_new(pool: Pool) -> None:
         assert again.id == event_id
 
 
+@pytest.mark.parametrize(
+    ("which", "expected"),
+    [
+        (DeadLetters(tenant_id="a"), {"a1", "a2"}),
+        (DeadLetters(event_type="door.opened"), {"a2", "b2"}),
+        (DeadLetters(error_code="schema"), {"b1", "b2"}),
+        (DeadLetters(older_than_seconds=3600), {"a1", "b1"}),
+        (DeadLetters(tenant_id="b", event_type="door.opened", error_code="schema"), {"b2"}),
+        (DeadLetters(tenant_id="nobody"), set()),
+        (DeadLetters(), {"a1", "a2", "b1", "b2"}),
+    ],
+)
+async def test_filters_choose_what_a_dry_run_counts_and_a_redrive_takes(
+    pool: Pool, which: DeadLetters, expected: set[str]
+) -> None:
+    await pool.execute(
+        "INSERT INTO sync_outbox (id, tenant_id, event_type, last_error_code, trace_id, failed_at, status, payload_json)"
+        " SELECT gen_random_uuid(), tenant, type, code, name, now() - age * interval '1 hour', 'dlq', '{}' FROM (VALUES"
+        " ('a', 'test.event', 'HTTP_500', 2, 'a1'), ('a', 'door.opened', 'HTTP_500', 0, 'a2'),"
+        " ('b', 'test.event', 'schema', 2, 'b1'), ('b', 'door.opened', 'schema', 0, 'b2')) AS v (tenant, type, code, age, name)"
+    )
+    async with pool.acquire() as connection:
+        assert await count_dead_letters(connection, which) == len(expected)
+        assert await count_by_status(pool) == {"dlq": 4}
+        assert await redrive(connection, which) == len(expected)
+    again = await pool.fetch("SELECT trace_id FROM sync_outbox WHERE status = 'pending'")
+    assert {row["trace_id"] for row in again} == expected
+
+
 async def test_redrive_all_leaves_no_dead_letter_and_touches_nothing_else(pool: Pool) -> None:
     await bury(pool, 4)
     await fill_outbox(pool, 2)
     async with pool.acquire() as connection:
         (sent, _) = await claim(connection, "demo", instance_id="a", limit=2, lease_seconds=60)
         await settle(connection, [acked(sent)])
-        assert await redrive_all(connection) == 4
-        assert await redrive(connection, [sent.id]) == 0
+        assert await redrive(connection, DeadLetters()) == 4
+        assert await redrive(connection, DeadLetters(ids=[sent.id])) == 0
     assert await count_by_status(pool) == {"pending": 4, "claimed": 1, "acked": 1}
 
 

@@ -7,11 +7,14 @@ Promises: `accepted` means that a queue of the bus has the event, and that its d
           row written, event published and confirmed, row committed, answer sent. Killed before the confirm, neither is
           there; killed between confirm and commit, the edge sends again and the event is on the bus twice, which its
           consumers recognise. Two requests with the same event at the same time: the second waits for the first.
-          An edge speaks only for its own tenants. A malformed event is rejected alone.
+          An edge speaks only for its own tenants, as its token says and not the body. A malformed event is rejected alone.
+          A token that is revoked opens nothing from the next request on, at every replica.
 Away:     RabbitMQ or PostgreSQL away: 503 with `Retry-After`; what had been confirmed is kept as done, the rest is
           forgotten, and the edge keeps everything until it is answered. An event for which no queue is bound is rejected
           as `unroutable`: its edge tries again, and then keeps it in its DLQ.
 
-The way of a batch through the files: `api` → `edges` (who is it) → `body` (inflate within limits) → `screening` (what can be
-accepted, pure) → `handlers` (dedupe, publish, commit) → `store`.
+With `EXPAND_TELEMETRY_BATCHES=true` the samples of a pack are on the bus one by one too, before the pack is remembered.
+
+The way of a batch through the files: `api` → `edges` (who is it) → `pace` (not too often) → `body` (inflate within limits) →
+`screening` (what can be accepted, pure) → `handlers` (dedupe, publish, commit) → `store`, `expansion`.
 """

@@ -4,42 +4,56 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from litestar import Request, get, post
+from litestar.exceptions import InternalServerException
+from litestar.exceptions.http_exceptions import RequestEntityTooLarge
 
 from farmiq.cloud.ingestion import edges
 from farmiq.cloud.ingestion.body import decoder_for, read_body
 from farmiq.cloud.ingestion.counters import Counters, Stats
+from farmiq.cloud.ingestion.expansion import Expansion
 from farmiq.cloud.ingestion.handlers import ingest
+from farmiq.cloud.ingestion.pace import Pace
 from farmiq.cloud.ingestion.screening import refuse_strangers, screen
 from farmiq.cloud.ingestion.settings import IngestionSettings
 from farmiq.contracts.decoding import MalformedMessage
 from farmiq.contracts.sync import EdgeBatch, EdgeBatchAnswer, answer_of, decode_edge_batch
 from farmiq.kit.amqp import Publisher
+from farmiq.kit.clock import Clock
 from farmiq.kit.errors import Transient
 from farmiq.kit.http_server import ApiError
 from farmiq.kit.ids import new_trace_id
+from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import RETRY, DatabaseAway, Pool
 
 AnyRequest = Request[Any, Any, Any]
 
 RETRY_AFTER_SECONDS = 5
 
+log = get_logger(__name__)
 
-def routes(pool: Pool, publisher: Publisher, settings: IngestionSettings, counters: Counters) -> list[Any]:
+
+def routes(
+    pool: Pool, publisher: Publisher, settings: IngestionSettings, counters: Counters, clock: Clock
+) -> list[Any]:
     under_way = asyncio.Semaphore(settings.ingestion_requests_max)
+    pace = Pace(settings.ingestion_edge_batches_per_second, clock)
 
     @post("/api/v1/edge/batch", tags=["edge"], status_code=200)
     async def edge_batch(request: AnyRequest) -> EdgeBatchAnswer:
         """Take a batch of events from an edge.
 
         The body is `{"batch_id", "edge_cluster_id", "tenant_id", "events": [...]}` or a bare array of events, plain or gzip.
-        Every event has its own result; 400, 401, 403 and 413 are about the request, 429 and 503 mean: the same again later.
+        Every event has its own result; 400, 401, 403, 413 and 415 are about the request; 408, 429 and 503 mean: the same again
+        later.
         """
         edge = await _authenticate(pool, request)
+        _refuse_haste(pace, edge)
         async with _room(under_way):
             batch = await _read(request, settings.ingestion_body_seconds_max)
             refuse_strangers(edge, batch)
+            expansion = Expansion(publisher) if settings.expand_telemetry_batches else None
             try:
-                results = await ingest(pool, publisher, screen(edge, batch.events, new_trace_id))
+                results = await ingest(pool, publisher, screen(edge, batch.events, new_trace_id), expansion)
             except Transient as error:
                 counters.batches_deferred.labels(error.code).inc()
                 raise ApiError(503, error.code, str(error), retry_after_seconds=RETRY_AFTER_SECONDS) from error
@@ -59,12 +73,18 @@ async def _authenticate(pool: Pool, request: AnyRequest) -> edges.Edge:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     try:
         async with pool.acquire(timeout=5.0) as connection:
-            edge = await edges.find(connection, token) if scheme.lower() == "bearer" and token else None
+            return await edges.find(connection, token if scheme.lower() == "bearer" else "")
+    except edges.TokenRefused as error:
+        # Under a name that is not masked: the id is no secret, and an operator finds the row with it.
+        log.warning("edge_refused", code=error.code, credential_id=edges.id_of(token))
+        raise ApiError(401, error.code, str(error)) from error
     except RETRY as error:
         raise DatabaseAway(f"PostgreSQL: {str(error) or type(error).__name__}") from error
-    if edge is None:
-        raise ApiError(401, "unauthorized", "This route needs an edge's token: Authorization: Bearer <token>")
-    return edge
+
+
+def _refuse_haste(pace: Pace, edge: edges.Edge) -> None:
+    if wait_seconds := pace.wait_seconds(edge.edge_cluster_id):
+        raise ApiError(429, "too_fast", "This edge sends batches too fast", retry_after_seconds=wait_seconds)
 
 
 async def _read(request: AnyRequest, seconds_max: int) -> EdgeBatch:
@@ -75,6 +95,11 @@ async def _read(request: AnyRequest, seconds_max: int) -> EdgeBatch:
         return decode_edge_batch(body)
     except TimeoutError as error:
         raise ApiError(408, "too_slow", f"The body did not arrive within {seconds_max} s") from error
+    except RequestEntityTooLarge as error:
+        raise ApiError(413, "too_large", "The body has more bytes than INGESTION_BODY_BYTES_MAX allows") from error
+    except InternalServerException as error:
+        # Nobody hears this answer. It keeps a cut uplink, which is no fault of ours, out of the errors.
+        raise ApiError(400, "cut_short", "The connection ended before the body did") from error
     except MalformedMessage as error:
         raise ApiError(413 if error.code == "too_large" else 400, error.code, error.detail) from error
 

@@ -1,7 +1,18 @@
-"""Which edge is speaking, and for which tenants it may. Tokens are kept as SHA-256 only: they are long and random."""
+"""Which edge is speaking, and for which tenants it may.
+
+    farmiq-edge_3f9a0c5e71d2_<43 characters>      the second word is the token's id, which is no secret
+
+A token is found by its id and compared in constant time with its SHA-256, which is all that is kept of it. Tokens that were given
+to us and not made here have no id in them: theirs is the beginning of their hash. Nothing is cached, so what is revoked in
+the database is refused by every replica from the next request on.
+"""
 
 import hashlib
+import hmac
+import re
+import secrets
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 from msgspec import Struct
@@ -12,17 +23,49 @@ from farmiq.kit.postgres import Connection
 
 TOKEN_LENGTH_MIN: Final = 20
 
-_REGISTER: Final = """
-INSERT INTO edges AS e (edge_cluster_id, token_hash, tenant_ids) VALUES ($1, $2, $3)
-ON CONFLICT (edge_cluster_id) DO UPDATE SET
-  token_hash = excluded.token_hash, tenant_ids = excluded.tenant_ids,
-  revoked_at = CASE WHEN e.token_hash = excluded.token_hash THEN e.revoked_at END
-"""
+_OURS: Final = re.compile(r"farmiq-edge_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
+_IS_LIVE: Final = "t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > now())"
+
 _FIND: Final = """
-SELECT edge_cluster_id, tenant_ids, coalesce(last_seen_at < now() - interval '1 minute', true) AS is_seen_long_ago
-FROM edges WHERE token_hash = $1 AND revoked_at IS NULL
+SELECT t.token_hash, t.edge_cluster_id, e.tenant_ids, t.revoked_at IS NOT NULL AS is_revoked,
+       coalesce(t.expires_at <= now(), false) AS is_expired,
+       coalesce(t.last_used_at < now() - interval '1 minute', true) AS is_used_long_ago
+FROM edge_tokens AS t JOIN edges AS e USING (edge_cluster_id) WHERE t.token_id = $1
 """
-_SEEN: Final = "UPDATE edges SET last_seen_at = now() WHERE edge_cluster_id = $1"
+_USED: Final = "UPDATE edge_tokens SET last_used_at = now() WHERE token_id = $1"
+_KEEP_EDGE: Final = """
+INSERT INTO edges AS e (edge_cluster_id, tenant_ids) VALUES ($1, $2)
+ON CONFLICT (edge_cluster_id) DO UPDATE SET tenant_ids = excluded.tenant_ids WHERE e.tenant_ids <> excluded.tenant_ids
+"""
+_NEW_EDGE: Final = (
+    "INSERT INTO edges (edge_cluster_id, tenant_ids) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING true"
+)
+_LOCK_EDGE: Final = "SELECT tenant_ids FROM edges WHERE edge_cluster_id = $1 FOR UPDATE"
+_SET_TENANTS: Final = "UPDATE edges SET tenant_ids = $2 WHERE edge_cluster_id = $1"
+_HAS_LIVE: Final = f"SELECT EXISTS (SELECT FROM edge_tokens AS t WHERE edge_cluster_id = $1 AND {_IS_LIVE})"  # noqa: S608 - our own constant
+_ADD_ROW: Final = "INSERT INTO edge_tokens (token_id, edge_cluster_id, token_hash, expires_at) VALUES ($1, $2, $3, $4)"
+# A token that was revoked stays revoked, however often a provisioning script repeats itself.
+_KEEP_ROW: Final = """
+INSERT INTO edge_tokens AS t (token_id, edge_cluster_id, token_hash) VALUES ($1, $2, $3)
+ON CONFLICT (token_id) DO UPDATE SET token_id = excluded.token_id WHERE t.edge_cluster_id = excluded.edge_cluster_id
+RETURNING true
+"""
+_REVOKE: Final = """
+UPDATE edge_tokens SET revoked_at = now()
+WHERE edge_cluster_id = $1 AND token_id = coalesce($2, token_id) AND token_id <> coalesce($3, '') AND revoked_at IS NULL
+RETURNING token_id, token_hash
+"""
+_LIMIT: Final = f"""
+UPDATE edge_tokens AS t SET expires_at = least(expires_at, now() + make_interval(secs => $2))
+WHERE edge_cluster_id = $1 AND {_IS_LIVE} RETURNING token_id, token_hash
+"""  # noqa: S608 - put together from our own constants
+_UNKNOWN_TO_OLD: Final = "UPDATE edges SET token_hash = NULL WHERE token_hash = ANY($1::bytea[])"
+_LIST: Final = """
+SELECT e.edge_cluster_id, e.tenant_ids, t.token_id, t.created_at, t.expires_at, t.revoked_at, t.last_used_at,
+       CASE WHEN t.revoked_at IS NOT NULL THEN 'revoked' WHEN t.expires_at <= now() THEN 'expired' ELSE 'live' END AS state
+FROM edge_tokens AS t JOIN edges AS e USING (edge_cluster_id)
+WHERE $1::text IS NULL OR edge_cluster_id = $1 ORDER BY edge_cluster_id, t.created_at, token_id
+"""
 
 
 class WeakToken(Rejected):
@@ -31,30 +74,151 @@ class WeakToken(Rejected):
     code = "weak_token"
 
 
+class TokenTaken(Rejected):
+    """Each edge has tokens of its own: with a shared one nobody could tell which edge speaks."""
+
+    code = "token_taken"
+
+
+class TokenRefused(Rejected):
+    """Nobody is let in with this token."""
+
+    code = "unauthorized"
+
+
+class EdgeKnown(Rejected):
+    """An edge of this name has a token that works, and nobody who has it should lose it by mistake."""
+
+    code = "edge_known"
+
+
+class EdgeUnknown(Rejected):
+    """No edge of this name was ever added, or it has no such token."""
+
+    code = "edge_unknown"
+
+
 class Edge(Struct, frozen=True):
     edge_cluster_id: str
     tenant_ids: frozenset[str]
 
 
-async def register(connection: Connection, *, edge_cluster_id: str, tenant_ids: Sequence[str], token: str) -> None:
-    """Let an edge in, or change its tenants and token. The same call twice changes nothing.
+class EdgeToken(Struct, frozen=True, kw_only=True):
+    """A token as it may be shown: everything but the token."""
 
-    A token that was revoked stays revoked, however often a provisioning script repeats itself; a new one lets the edge in.
+    edge_cluster_id: str
+    tenant_ids: list[str]
+    token_id: str
+    state: str
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+
+class IssuedToken(Struct, frozen=True):
+    """Shown once, and kept nowhere."""
+
+    row: EdgeToken
+    token: str
+
+    def __repr__(self) -> str:
+        return f"IssuedToken({self.row.token_id})"
+
+
+async def find(connection: Connection, token: str) -> Edge:
+    """The edge that this token belongs to, or `TokenRefused`. Only who has the whole token is told that it has ended."""
+    row = await connection.fetchrow(_FIND, id_of(token))
+    if row is None or not hmac.compare_digest(row["token_hash"], _hash(token)):
+        raise TokenRefused("This route needs an edge's token: Authorization: Bearer <token>")
+    if row["is_revoked"] or row["is_expired"]:
+        code = "token_revoked" if row["is_revoked"] else "token_expired"
+        raise TokenRefused(f"Token {id_of(token)} of edge {row['edge_cluster_id']} has ended", code=code)
+    if row["is_used_long_ago"]:
+        await connection.execute(_USED, id_of(token))
+    return Edge(row["edge_cluster_id"], frozenset(row["tenant_ids"]))
+
+
+async def register(connection: Connection, *, edge_cluster_id: str, tenant_ids: Sequence[str], token: str) -> None:
+    """Let an edge in with a token made elsewhere, and with no other. The same call twice changes nothing.
+
+    A token that was revoked stays revoked; a new one lets the edge in.
     """
     if len(token) < TOKEN_LENGTH_MIN:
         raise WeakToken(f"the token of {edge_cluster_id} is shorter than {TOKEN_LENGTH_MIN} characters")
-    tenants = sorted({check_id("tenant_id", tenant_id) for tenant_id in tenant_ids})
-    await connection.execute(_REGISTER, check_id("edge_cluster_id", edge_cluster_id), _hash(token), tenants)
+    async with connection.transaction():
+        await connection.execute(_KEEP_EDGE, check_id("edge_cluster_id", edge_cluster_id), _checked(tenant_ids))
+        if not await connection.fetchval(_KEEP_ROW, id_of(token), edge_cluster_id, _hash(token)):
+            raise TokenTaken(f"the token of {edge_cluster_id} belongs to another edge")
+        await _revoke(connection, edge_cluster_id, keep=id_of(token))
 
 
-async def find(connection: Connection, token: str) -> Edge | None:
-    """The edge with this token. Looking a hash up tells an attacker nothing by the time it takes."""
-    row = await connection.fetchrow(_FIND, _hash(token))
-    if row is None:
-        return None
-    if row["is_seen_long_ago"]:
-        await connection.execute(_SEEN, row["edge_cluster_id"])
-    return Edge(row["edge_cluster_id"], frozenset(row["tenant_ids"]))
+async def add(
+    connection: Connection, edge_cluster_id: str, tenant_ids: Sequence[str], expires_at: datetime | None = None
+) -> IssuedToken:
+    """A new edge, or one whose tokens have all ended, with a token and these tenants."""
+    tenants = _checked(tenant_ids)
+    async with connection.transaction():
+        is_new = await connection.fetchval(_NEW_EDGE, check_id("edge_cluster_id", edge_cluster_id), tenants)
+        if not is_new:
+            await connection.fetchval(_LOCK_EDGE, edge_cluster_id)
+            if await connection.fetchval(_HAS_LIVE, edge_cluster_id):
+                raise EdgeKnown(f"edge {edge_cluster_id} is let in already")
+            await connection.execute(_SET_TENANTS, edge_cluster_id, tenants)
+        return await _issue(connection, edge_cluster_id, expires_at)
+
+
+async def rotate(
+    connection: Connection, edge_cluster_id: str, *, grace_seconds: float, expires_at: datetime | None = None
+) -> IssuedToken:
+    """A new token. Those that work now go on doing so for as long as the grace, or as they would have."""
+    async with connection.transaction():
+        if await connection.fetchval(_LOCK_EDGE, edge_cluster_id) is None:
+            raise EdgeUnknown(f"there is no edge {edge_cluster_id[:80]!r}")
+        ended = await connection.fetch(_LIMIT, edge_cluster_id, grace_seconds)
+        # A replica of the version before knows no end of a token, and would let the old one in for ever.
+        await connection.execute(_UNKNOWN_TO_OLD, [row["token_hash"] for row in ended])
+        return await _issue(connection, edge_cluster_id, expires_at)
+
+
+async def revoke(connection: Connection, edge_cluster_id: str, token_id: str | None = None) -> list[EdgeToken]:
+    """End one token or all of them, at once and for ever. Answers what the edge has then."""
+    async with connection.transaction():
+        await connection.fetchval(_LOCK_EDGE, edge_cluster_id)
+        known = await tokens(connection, edge_cluster_id)
+        if not any(token_id in (None, one.token_id) for one in known):
+            raise EdgeUnknown(
+                f"there is no edge {edge_cluster_id[:80]!r}" + (f" with token {token_id[:40]!r}" if token_id else "")
+            )
+        await _revoke(connection, edge_cluster_id, token_id)
+        return await tokens(connection, edge_cluster_id)
+
+
+async def tokens(connection: Connection, edge_cluster_id: str | None = None) -> list[EdgeToken]:
+    return [EdgeToken(**dict(row)) for row in await connection.fetch(_LIST, edge_cluster_id)]
+
+
+def id_of(token: str) -> str:
+    ours = _OURS.fullmatch(token)
+    return ours[1] if ours else _hash(token).hex()[:16]
+
+
+async def _issue(connection: Connection, edge_cluster_id: str, expires_at: datetime | None) -> IssuedToken:
+    token = f"farmiq-edge_{secrets.token_hex(6)}_{secrets.token_urlsafe(32)}"
+    await connection.execute(_ADD_ROW, id_of(token), edge_cluster_id, _hash(token), expires_at)
+    rows = await tokens(connection, edge_cluster_id)
+    return IssuedToken(next(row for row in rows if row.token_id == id_of(token)), token)
+
+
+async def _revoke(
+    connection: Connection, edge_cluster_id: str, token_id: str | None = None, keep: str | None = None
+) -> None:
+    ended = await connection.fetch(_REVOKE, edge_cluster_id, token_id, keep)
+    await connection.execute(_UNKNOWN_TO_OLD, [row["token_hash"] for row in ended])
+
+
+def _checked(tenant_ids: Sequence[str]) -> list[str]:
+    return sorted({check_id("tenant_id", tenant_id) for tenant_id in tenant_ids})
 
 
 def _hash(token: str) -> bytes:

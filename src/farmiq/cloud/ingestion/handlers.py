@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from farmiq.cloud.ingestion import store
+from farmiq.cloud.ingestion.expansion import Expansion
 from farmiq.cloud.ingestion.screening import Candidate, Key, rejected
 from farmiq.contracts.sync import EventResult
 from farmiq.kit.amqp import Publisher, Unroutable
@@ -16,14 +17,16 @@ class PartlyPublished(Transient):
     """RabbitMQ did not take all of the batch. What it took is remembered; the edge sends the batch again."""
 
 
-async def ingest(pool: Pool, publisher: Publisher, items: Sequence[Candidate | EventResult]) -> list[EventResult]:
+async def ingest(
+    pool: Pool, publisher: Publisher, items: Sequence[Candidate | EventResult], expansion: Expansion | None = None
+) -> list[EventResult]:
     """One result for each item, in order. Raises something `Transient` when the batch must come again."""
     # The same event twice in one batch is one event: the first stands, the second is answered as a duplicate.
     first: dict[Key, Candidate] = {}
     for item in items:
         if isinstance(item, Candidate):
             first.setdefault(item.key, item)
-    failures = await _publish_new(pool, publisher, first) if first else {}
+    failures = await _publish_new(pool, publisher, first, expansion) if first else {}
     waiting = [why for why in failures.values() if why is not None and not isinstance(why, Unroutable)]
     if waiting:
         raise PartlyPublished(
@@ -33,7 +36,7 @@ async def ingest(pool: Pool, publisher: Publisher, items: Sequence[Candidate | E
 
 
 async def _publish_new(
-    pool: Pool, publisher: Publisher, candidates: dict[Key, Candidate]
+    pool: Pool, publisher: Publisher, candidates: dict[Key, Candidate], expansion: Expansion | None
 ) -> dict[Key, Transient | None]:
     """Each event that was new, with None when it is on the bus now, else why not. Committed when this returns."""
     try:
@@ -42,12 +45,24 @@ async def _publish_new(
             fresh = [key for key in candidates if key in added]
             answers = await publisher.publish_many([candidates[key].message for key in fresh])
             failures = dict(zip(fresh, answers, strict=True))
+            if expansion is not None:
+                await _expand(expansion, candidates, failures)
             unpublished = [key for key, why in failures.items() if why is not None]
             if unpublished:
                 await store.forget(connection, unpublished)
     except RETRY as error:
         raise DatabaseAway(f"PostgreSQL: {str(error) or type(error).__name__}") from error
     return failures
+
+
+async def _expand(
+    expansion: Expansion, candidates: dict[Key, Candidate], failures: dict[Key, Transient | None]
+) -> None:
+    """A pack of which a sample is not on the bus counts as not published, and comes again with all of them."""
+    for key, why in failures.items():
+        pack = candidates[key].pack
+        if why is None and pack is not None:
+            failures[key] = await expansion.publish(candidates[key].envelope, pack)
 
 
 def _result(

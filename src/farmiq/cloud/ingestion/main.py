@@ -43,7 +43,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
                     serve_http(
                         life,
                         settings,
-                        routes(pool, publisher, settings, counters),
+                        routes(pool, publisher, settings, counters, life.clock),
                         body_bytes_max=settings.ingestion_body_bytes_max,
                     )
                 )

@@ -8,11 +8,12 @@ import msgspec
 from msgspec import Raw, Struct
 
 from farmiq.cloud.ingestion.edges import Edge
-from farmiq.contracts.bus import exchange_for
+from farmiq.contracts.bus import EDGE_HEADER, exchange_for
 from farmiq.contracts.decoding import MalformedMessage, decode, encode
 from farmiq.contracts.envelope import BUS_PAYLOADS, BusEnvelope, payload_of
 from farmiq.contracts.limits import BUS_MESSAGE_BYTES_MAX
 from farmiq.contracts.sync import EdgeBatch, EventResult, event_id_of
+from farmiq.contracts.telemetry import TelemetryBatchIngested
 from farmiq.kit.amqp import Outgoing
 from farmiq.kit.http_server import ApiError
 
@@ -20,10 +21,12 @@ Key: TypeAlias = tuple[str, UUID]
 
 
 class Candidate(Struct, frozen=True):
-    """An event that may be accepted, and the message that it would be on the bus."""
+    """An event that may be accepted, and the message that it would be on the bus. `pack`: what it holds, if it is one."""
 
     key: Key
     message: Outgoing
+    envelope: BusEnvelope
+    pack: TelemetryBatchIngested | None = None
 
 
 def refuse_strangers(edge: Edge, batch: EdgeBatch) -> None:
@@ -43,8 +46,7 @@ def _screen_one(edge: Edge, event: Raw, new_trace_id: Callable[[], str]) -> Cand
     try:
         envelope = decode(BusEnvelope, event, max_bytes=BUS_MESSAGE_BYTES_MAX)
         # Types that we do not know travel as they are; a payload that we know must be what it claims to be.
-        if envelope.event_type in BUS_PAYLOADS:
-            payload_of(envelope)
+        payload = payload_of(envelope) if envelope.event_type in BUS_PAYLOADS else None
     except MalformedMessage as refusal:
         return rejected(event_id_of(event), refusal.code, refusal.detail)
     if envelope.tenant_id not in edge.tenant_ids:
@@ -53,14 +55,15 @@ def _screen_one(edge: Edge, event: Raw, new_trace_id: Callable[[], str]) -> Cand
         )
     if envelope.trace_id is None:
         envelope = msgspec.structs.replace(envelope, trace_id=new_trace_id())
-    return Candidate((envelope.tenant_id, envelope.event_id), _message(envelope))
+    pack = payload if isinstance(payload, TelemetryBatchIngested) else None
+    return Candidate((envelope.tenant_id, envelope.event_id), _message(edge, envelope), envelope, pack)
 
 
 def rejected(event_id: UUID | None, code: str, message: str) -> EventResult:
     return EventResult(event_id=event_id, status="rejected", code=code, message=message)
 
 
-def _message(envelope: BusEnvelope) -> Outgoing:
+def _message(edge: Edge, envelope: BusEnvelope) -> Outgoing:
     # Written anew and not passed on as it came: a name that stood in it twice now stands in it once, with the value
     # that was checked here, for consumers of every kind.
     return Outgoing(
@@ -68,5 +71,5 @@ def _message(envelope: BusEnvelope) -> Outgoing:
         envelope.event_type,
         encode(envelope),
         str(envelope.event_id),
-        {"x-trace-id": envelope.trace_id},
+        {"x-trace-id": envelope.trace_id, EDGE_HEADER: edge.edge_cluster_id},
     )

@@ -15,6 +15,10 @@ class IngestionSettings(HttpSettings, frozen=True, kw_only=True):
     ingestion_body_seconds_max: Positive = 30
     ingestion_requests_max: Positive = 32
     """At the same time, in one replica. More are told to come back, so that memory stays bounded."""
+    ingestion_edge_batches_per_second: Positive = 200
+    """Of one edge, in one replica, with twice as many at once after a pause. More are told to come back."""
+    expand_telemetry_batches: bool = False
+    """Publish each sample of a pack as a `telemetry.ingested` of its own as well, for consumers that know no packs."""
 
 
 class DedupeRetentionSettings(Settings, frozen=True, kw_only=True):

@@ -7,7 +7,9 @@ import msgspec
 from farmiq.contracts.decoding import MalformedMessage, decode
 from farmiq.contracts.envelope import BusEnvelope, payload_of
 from farmiq.contracts.limits import BUS_MESSAGE_BYTES_MAX
-from farmiq.contracts.telemetry import TelemetryBatchIngested, TelemetryIngested, TelemetryLoss
+from farmiq.contracts.telemetry import TelemetryAggregated, TelemetryBatchIngested, TelemetryIngested, TelemetryLoss
+from farmiq.contracts.timestamps import to_us
+from farmiq.timeseries.rollup import WINDOW_MICROSECONDS, Bucket, Tally
 from farmiq.timeseries.samples import SingleReading, StreamBatch
 from farmiq.timeseries.stream import Origin
 
@@ -18,7 +20,15 @@ class DeclaredLoss(msgspec.Struct, frozen=True):
     loss: TelemetryLoss
 
 
-Measured = StreamBatch | SingleReading | DeclaredLoss
+class EdgeAggregate(msgspec.Struct, frozen=True):
+    """What an edge counted in one bucket."""
+
+    origin: Origin
+    bucket: Bucket
+    tally: Tally
+
+
+Measured = StreamBatch | SingleReading | DeclaredLoss | EdgeAggregate
 
 
 def measured(body: bytes) -> Measured:
@@ -34,7 +44,22 @@ def measured(body: bytes) -> Measured:
             )
         case TelemetryLoss() as loss:
             return DeclaredLoss(origin, envelope.event_id, loss)
+        case TelemetryAggregated() as aggregate:
+            return _aggregate(origin, aggregate)
     raise MalformedMessage("unknown_event_type", f"{envelope.event_type} is not stored here")
+
+
+def _aggregate(origin: Origin, one: TelemetryAggregated) -> EdgeAggregate:
+    """What the document's example leaves out is needed here: without a bucket and a count it can't be put anywhere."""
+    if one.bucket_start_at is None or one.sum_value is None or not one.count:
+        raise MalformedMessage(
+            "schema", "an aggregate from an edge needs bucket_start_at, sum_value and a count above 0"
+        )
+    start_us, width_us = to_us(one.bucket_start_at), WINDOW_MICROSECONDS.get(one.aggregation_window)
+    if width_us is None or start_us % width_us:
+        raise MalformedMessage("schema", f"no window {one.aggregation_window} begins at {one.bucket_start_at}")
+    bucket = Bucket(origin, one.metric_type, one.sensor or "", one.unit, one.aggregation_window, start_us)
+    return EdgeAggregate(origin, bucket, Tally(one.count, one.sum_value, one.min_value, one.max_value))
 
 
 def _origin(envelope: BusEnvelope) -> Origin:

@@ -17,8 +17,10 @@ from farmiq.outbox.verdicts import Failure, Outcome, RetryPolicy, acked, failed
 # Somewhere between here and the cloud nobody could answer for it. 511 is a captive portal; 520 and up are what proxies
 # in front of a service say when it is gone.
 _UNREACHED: Final = frozenset({408, 425, 429, 502, 503, 504, 511, *range(520, 531)})
-# About this edge's credential, not about its events: they are as good as before once a person has put it right.
-_UNKNOWN_EDGE: Final = frozenset({401, 403})
+# About this edge's credential, its URL, its proxy or its encoding, not about its events: they are as good as before once a
+# person has put it right.
+_WRONG_SETTINGS: Final = frozenset({401, 403, 404, 405, 407, 415})
+_TOO_LARGE: Final = "HTTP_413"
 _SHOWN_LENGTH: Final = 300
 
 
@@ -31,9 +33,13 @@ class Away(Struct, frozen=True):
 
 
 class Refused(Struct, frozen=True):
-    """The cloud judged the batch as a whole: every event in it has failed once more."""
+    """The cloud refused the request as a whole: there is something wrong with at least one of its events, or with the cloud."""
 
     failure: Failure
+
+    @property
+    def is_too_large(self) -> bool:
+        return self.failure.code == _TOO_LARGE
 
 
 class Judged(Struct, frozen=True):
@@ -53,7 +59,7 @@ def read_answer(status: int, retry_after: str | None, body: bytes, now: datetime
     failure = Failure(f"HTTP_{status}", _shown(body))
     if status in _UNREACHED:
         return Away(failure, retry_after_seconds(retry_after, now))
-    if status in _UNKNOWN_EDGE:
+    if status in _WRONG_SETTINGS:
         return Away(failure, retry_after_seconds(retry_after, now), needs_person=True)
     if status < 400:
         # A redirect or an empty success: whoever answered, it was not the cloud's batch route.

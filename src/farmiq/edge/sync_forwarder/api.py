@@ -9,9 +9,13 @@ from msgspec import Meta, Struct
 from farmiq.edge.sync_forwarder import store
 from farmiq.edge.sync_forwarder.wakeup import Wakeup
 from farmiq.kit.http_server import ApiError, require_bearer
+from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import Pool
 from farmiq.outbox import backlog, redrive
 from farmiq.outbox.backlog import Entry, Status
+from farmiq.outbox.redrive import DeadLetters
+
+log = get_logger(__name__)
 
 Limit = Annotated[int, QueryParameter(ge=1, le=1000)]
 
@@ -34,15 +38,37 @@ class Triggered(Struct, frozen=True):
     status: str = "triggered"
 
 
-class RedriveRequest(Struct, frozen=True, rename="camel"):
-    """Either some ids or everything."""
+class RedriveRequest(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Some ids, or everything, or what the filters say: `tenantId`, `eventType`, `errorCode` (the row's `last_error_code`) and
+    `olderThanSeconds` (since it was given up), all of which must hold. With `dryRun` nothing is changed."""
 
     ids: Annotated[list[UUID], Meta(max_length=5000)] = []
     all_dlq: bool = False
+    tenant_id: Annotated[str, Meta(max_length=200)] | None = None
+    event_type: Annotated[str, Meta(max_length=200)] | None = None
+    error_code: Annotated[str, Meta(max_length=200)] | None = None
+    older_than_seconds: Annotated[float, Meta(ge=0, le=1e9)] | None = None
+    dry_run: bool = False
+
+    def chosen(self) -> DeadLetters:
+        filters = (self.tenant_id, self.event_type, self.error_code, self.older_than_seconds)
+        has_filter = any(value is not None for value in filters)
+        if bool(self.ids) + self.all_dlq + has_filter != 1:
+            raise ApiError(400, "invalid_request", 'Give "ids", or "allDlq": true, or at least one filter')
+        return DeadLetters(
+            ids=self.ids or None,
+            tenant_id=self.tenant_id,
+            event_type=self.event_type,
+            error_code=self.error_code,
+            older_than_seconds=self.older_than_seconds,
+        )
 
 
-class Redriven(Struct, frozen=True):
+class Redriven(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """`wouldRedrive` is the answer to a dry run."""
+
     redriven: int
+    would_redrive: int | None = None
 
 
 class UnclaimRequest(Struct, frozen=True, rename="camel"):
@@ -94,10 +120,12 @@ def admin_routes(pool: Pool, wakeup: Wakeup, admin_token: str) -> list[Any]:
     @post("/api/v1/sync/redrive", tags=["admin"], guards=guards, status_code=200)
     async def redrive_dead_letters(data: JSONBody[RedriveRequest]) -> Redriven:
         """Try dead letters again as if they were new."""
-        if bool(data.ids) == data.all_dlq:
-            raise ApiError(400, "invalid_request", 'Give either "ids" or "allDlq": true')
+        chosen = data.chosen()
         async with pool.acquire() as connection:
-            count = await (redrive.redrive_all(connection) if data.all_dlq else redrive.redrive(connection, data.ids))
+            if data.dry_run:
+                return Redriven(0, await redrive.count_dead_letters(connection, chosen))
+            count = await redrive.redrive(connection, chosen)
+        log.info("dead_letters_requeued", events=count)
         wakeup.poke()
         return Redriven(count)
 
@@ -106,6 +134,7 @@ def admin_routes(pool: Pool, wakeup: Wakeup, admin_token: str) -> list[Any]:
         """Take rows back from a forwarder that is gone: those whose lease is over, or which it has had for longer than that."""
         async with pool.acquire() as connection:
             count = await redrive.unclaim(connection, older_than_seconds=data.older_than_seconds)
+        log.info("claims_taken_back", events=count)
         wakeup.poke()
         return Unclaimed(count)
 

@@ -1,5 +1,7 @@
 """The metrics of this replica, under their documented names."""
 
+from collections.abc import Mapping
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from farmiq.outbox.backlog import Backlog
@@ -17,10 +19,16 @@ class Counters:
             "Age of the oldest event that the cloud does not have, sampled.",
             registry=registry,
         )
-        self.batches_answered = Counter(
-            "sync_send_success", "Batches that the cloud answered event by event.", registry=registry
+        self._paused = Gauge(
+            "sync_tenants_paused",
+            "Tenants whose last request found no cloud, by what it ran into, sampled.",
+            ["code"],
+            registry=registry,
         )
-        self.batches_failed = Counter("sync_send_failure", "Batches that did not get that far.", registry=registry)
+        self.batches_answered = Counter(
+            "sync_send_success", "Requests that the cloud answered event by event.", registry=registry
+        )
+        self.batches_failed = Counter("sync_send_failure", "Requests that did not get that far.", registry=registry)
         self.batch_latency_ms = Histogram(
             "sync_batch_latency_ms", "From claim to settlement.", buckets=LATENCY_BUCKETS_MS, registry=registry
         )
@@ -28,14 +36,17 @@ class Counters:
         self.events_failed = Counter("sync_events_failed", "Attempts that the cloud refused.", registry=registry)
         self.events_dead_lettered = Counter("sync_events_dead_lettered", "Events given up.", registry=registry)
         self.leases_lost = Counter(
-            "sync_leases_lost", "Rows that another replica had taken before they were settled here.", registry=registry
+            "sync_leases_lost", "Rows that were taken back before they were settled here.", registry=registry
         )
         self.rows_rescued = Counter(
             "sync_rows_rescued", "Rows taken back from a forwarder whose lease was over.", registry=registry
         )
 
-    def sampled(self, backlog: Backlog) -> None:
+    def sampled(self, backlog: Backlog, paused_tenants: Mapping[str, int]) -> None:
         self._pending.set(backlog.pending_count)
         self._claimed.set(backlog.claimed_count)
         self._dlq.set(backlog.dlq_count)
         self._oldest.set(backlog.oldest_pending_age_seconds)
+        self._paused.clear()
+        for code, tenants in paused_tenants.items():
+            self._paused.labels(code).set(tenants)

@@ -1,20 +1,15 @@
 """Rows to bytes: each event in its bus envelope, and as many events as fit into one request."""
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from farmiq.contracts.decoding import Unencodable, encode
 from farmiq.contracts.envelope import BusEnvelope
-from farmiq.contracts.limits import EDGE_BATCH_BYTES_MAX
 from farmiq.contracts.sync import EdgeBatch
 from farmiq.outbox.event import ClaimedEvent
 from farmiq.outbox.verdicts import Failure
-
-BODY_BYTES_AIM: Final = EDGE_BATCH_BYTES_MAX // 2
-"""Where a request is cut. Half of what the cloud takes leaves room for the frame around the events."""
 
 
 class Sealed(Struct, frozen=True):
@@ -36,7 +31,7 @@ def seal(events: Sequence[ClaimedEvent]) -> tuple[list[Sealed], list[tuple[Claim
     return sealed, unsendable
 
 
-def split(sealed: Sequence[Sealed], bytes_max: int = BODY_BYTES_AIM) -> Iterator[list[Sealed]]:
+def split(sealed: Sequence[Sealed], bytes_max: int) -> Iterator[list[Sealed]]:
     """In order, in runs of at most `bytes_max`. An event that is larger by itself goes alone: the cloud judges it."""
     run: list[Sealed] = []
     size = 0

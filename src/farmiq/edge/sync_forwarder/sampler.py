@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from farmiq.edge.sync_forwarder import store
 from farmiq.edge.sync_forwarder.counters import Counters
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.logging import get_logger
@@ -21,7 +22,7 @@ async def sample(life: Lifetime, pool: Pool, counters: Counters) -> None:
         started = life.clock.monotonic()
         try:
             async with pool.acquire() as connection:
-                counters.sampled(await measure(connection))
+                counters.sampled(await measure(connection), await store.paused_tenants(connection))
         except RETRY as error:
             log.warning("backlog_not_sampled", reason=str(error) or type(error).__name__)
         took_seconds = life.clock.monotonic() - started

@@ -3,12 +3,11 @@ from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Meta
 
-from farmiq.contracts.limits import EDGE_BATCH_EVENTS_MAX
+from farmiq.contracts.limits import EDGE_BATCH_BYTES_MAX, EDGE_BATCH_EVENTS_MAX
 from farmiq.kit.settings import BadSettings, HttpSettings, Id, Port, Positive, Secret, Settings
 from farmiq.outbox.verdicts import RetryPolicy
 
 BATCH_ROUTE = "/api/v1/edge/batch"
-REQUEST_SECONDS_MAX = 30.0
 PAUSE_SECONDS_MAX = 60.0
 
 
@@ -29,6 +28,15 @@ class SyncForwarderSettings(HttpSettings, frozen=True, kw_only=True):
     outbox_max_attempts: Positive = 10
     outbox_backoff_cap_seconds: Positive = 300
     sync_interval_ms: Positive = 60_000
+    sync_requests_in_flight: Annotated[int, Meta(ge=1, le=32)] = 4
+    """To the cloud at the same time, also for one tenant: a farm has one tenant and a long way to the cloud. The order inside
+    a tenant is then that in which requests set out; 1 makes it that in which they arrive, as far as one replica goes."""
+    sync_request_bytes_max: Annotated[int, Meta(ge=64 * 1024, le=EDGE_BATCH_BYTES_MAX // 2)] = EDGE_BATCH_BYTES_MAX // 2
+    """Before compression. Half of what the cloud takes leaves room for the frame around the events."""
+    sync_request_seconds: Positive = 30
+    """Until a request counts as unanswered. It may be longer than the lease, which is renewed meanwhile."""
+    sync_batch_events_seconds: Annotated[int, Meta(ge=0)] = 60
+    """One pair of `sync.batch.sent` and `sync.batch.acked` for a tenant in this time; 0 sends none."""
     internal_admin_enabled: bool = False
     admin_token: Secret | None = None
 
@@ -45,11 +53,6 @@ class SyncForwarderSettings(HttpSettings, frozen=True, kw_only=True):
     @property
     def retry_policy(self) -> RetryPolicy:
         return RetryPolicy(attempts_max=self.outbox_max_attempts, backoff_cap_seconds=self.outbox_backoff_cap_seconds)
-
-    @property
-    def request_seconds_max(self) -> float:
-        """A request ends well before its lease: whoever waits longer may find the rows with another replica."""
-        return min(REQUEST_SECONDS_MAX, 0.4 * self.outbox_lease_seconds)
 
     @property
     def pause_cap_seconds(self) -> float:

@@ -20,15 +20,31 @@ UPDATE sync_state SET paused_until = clock_timestamp() + make_interval(secs => $
 WHERE tenant_id = $1 AND ($3 OR coalesce(paused_until <= clock_timestamp(), true))
 """
 _ANSWERED: Final = """
-INSERT INTO sync_state AS s (tenant_id, last_sent_batch_id, last_acked_event_id, last_acked_at, last_error_code, last_error_at)
+INSERT INTO sync_state AS s (tenant_id, last_sent_batch_id, last_acked_event_id, last_acked_at, last_error_code, last_error_at,
+                             unreported_sent, unreported_acked, unreported_since)
 VALUES ($1, $2, $3, CASE WHEN $3::uuid IS NOT NULL THEN clock_timestamp() END,
-        $4, CASE WHEN $4::text IS NOT NULL THEN clock_timestamp() END)
+        $4, CASE WHEN $4::text IS NOT NULL THEN clock_timestamp() END,
+        $5, $6, CASE WHEN $5::bigint > 0 THEN clock_timestamp() END)
 ON CONFLICT (tenant_id) DO UPDATE SET
   consecutive_failures = 0, paused_until = NULL, last_sent_batch_id = excluded.last_sent_batch_id,
   last_acked_event_id = coalesce(excluded.last_acked_event_id, s.last_acked_event_id),
   last_acked_at = coalesce(excluded.last_acked_at, s.last_acked_at),
   last_error_code = coalesce(excluded.last_error_code, s.last_error_code),
-  last_error_at = coalesce(excluded.last_error_at, s.last_error_at)
+  last_error_at = coalesce(excluded.last_error_at, s.last_error_at),
+  unreported_sent = s.unreported_sent + excluded.unreported_sent,
+  unreported_acked = s.unreported_acked + excluded.unreported_acked,
+  unreported_since = coalesce(s.unreported_since, excluded.unreported_since)
+"""
+# The old values are the report: they are read under the lock that resets them. A tenant whose row is being written just now
+# has its turn at the next look.
+_TAKE_REPORTS: Final = """
+WITH due AS (
+  SELECT tenant_id, last_sent_batch_id, unreported_sent, unreported_acked FROM sync_state
+  WHERE unreported_since <= clock_timestamp() - make_interval(secs => $1) FOR UPDATE SKIP LOCKED)
+UPDATE sync_state AS s SET unreported_sent = 0, unreported_acked = 0, unreported_since = NULL
+FROM due WHERE s.tenant_id = due.tenant_id
+RETURNING due.tenant_id, due.last_sent_batch_id AS batch_id, due.unreported_sent AS sent_count,
+          due.unreported_acked AS acked_count
 """
 _LOCK: Final = """
 INSERT INTO sync_state AS s (tenant_id) VALUES ($1) ON CONFLICT (tenant_id) DO UPDATE SET tenant_id = excluded.tenant_id
@@ -45,12 +61,32 @@ _NEXT_PROBE: Final = """
 SELECT extract(epoch FROM min(paused_until) - clock_timestamp())::float8
 FROM sync_state WHERE paused_until > clock_timestamp()
 """
+_PAUSED: Final = """
+SELECT coalesce(last_error_code, '') AS code, count(*) AS tenants FROM sync_state
+WHERE consecutive_failures > 0 GROUP BY 1
+"""
 _MARKS: Final = "SELECT max(last_acked_at) AS last_success_at, max(last_error_at) AS last_error_at FROM sync_state"
 
 
 class Marks(Struct, frozen=True):
     last_success_at: datetime | None
     last_error_at: datetime | None
+
+
+class Tally(Struct, frozen=True):
+    """Events of one answered request: how many it held, and how many of them the cloud has now."""
+
+    sent_count: int
+    acked_count: int
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """What a tenant's requests added up to since the last report."""
+
+    tenant_id: str
+    batch_id: str
+    sent_count: int
+    acked_count: int
 
 
 async def breakers(connection: Connection, tenant_ids: Sequence[str]) -> dict[str, Breaker]:
@@ -64,10 +100,28 @@ async def take_probe(connection: Connection, tenant_id: str, *, seconds: float, 
 
 
 async def record_answer(
-    connection: Connection, tenant_id: str, *, batch_id: str, last_acked_id: UUID | None, error_code: str | None
+    connection: Connection,
+    tenant_id: str,
+    *,
+    batch_id: str,
+    last_acked_id: UUID | None,
+    error_code: str | None,
+    tally: Tally,
 ) -> None:
     """The cloud answered, whatever it said about the events: the breaker closes."""
-    await connection.execute(_ANSWERED, tenant_id, batch_id, last_acked_id, error_code)
+    await connection.execute(
+        _ANSWERED, tenant_id, batch_id, last_acked_id, error_code, tally.sent_count, tally.acked_count
+    )
+
+
+async def take_reports(connection: Connection, *, older_than_seconds: float) -> list[Report]:
+    """Of every tenant whose first unreported request is that old. Counting begins anew: append them in this transaction."""
+    return [Report(**dict(row.items())) for row in await connection.fetch(_TAKE_REPORTS, older_than_seconds)]
+
+
+async def paused_tenants(connection: Connection) -> dict[str, int]:
+    """How many tenants' breakers are not closed, by what the last request ran into."""
+    return {row["code"]: row["tenants"] for row in await connection.fetch(_PAUSED)}
 
 
 async def lock_breaker(connection: Connection, tenant_id: str) -> Breaker:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Collection
 from typing import Any
 
 import asyncpg
@@ -29,11 +30,12 @@ class Wakeup:
         self._is_forced = True
         self._event.set()
 
-    async def wait(self, life: Lifetime, seconds: float) -> None:
-        """Until poked, or `seconds`, or the service has to stop. What happens from now on counts for the next wait."""
+    async def wait(self, life: Lifetime, seconds: float, under_way: Collection["asyncio.Task[None]"] = ()) -> None:
+        """Until poked, or `seconds`, or one of the tasks ends, or the service has to stop. What happens from now on counts
+        for the next wait."""
         waiting = {asyncio.create_task(self._event.wait()), asyncio.create_task(life.stopping.wait())}
         try:
-            await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({*waiting, *under_way}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in waiting:
                 task.cancel()

@@ -1,5 +1,6 @@
 """Whose turn it is, and when to look again."""
 
+import asyncio
 import random
 from collections.abc import Sequence
 from typing import Final
@@ -45,29 +46,38 @@ class Worker:
         self._counters = counters
         self._rng = rng
         self._last_tenant = ""
+        self._under_way: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Until the service is asked to stop. Returns with nothing claimed."""
         backoff = Backoff(base_seconds=0.2, cap_seconds=5.0)
-        while not self._life.stopping.is_set():
-            try:
-                await self._drain(is_forced=self._wakeup.take_force())
-                seconds = await self._until_due()
-                backoff.reset()
-            except RETRY as error:
-                log.warning("drain_interrupted", reason=str(error) or type(error).__name__)
-                seconds = backoff.next_seconds()
-            await self._wakeup.wait(self._life, seconds)
+        try:
+            while not self._life.stopping.is_set():
+                try:
+                    seconds = await self._look()
+                    backoff.reset()
+                except RETRY as error:
+                    log.warning("drain_interrupted", reason=str(error) or type(error).__name__)
+                    seconds = backoff.next_seconds()
+                await self._wakeup.wait(self._life, seconds, self._under_way)
+            await self._finish()
+        finally:
+            for task in self._under_way:
+                task.cancel()
 
-    async def _drain(self, *, is_forced: bool) -> None:
-        """Round after round, one batch for each tenant, until a round moves nothing."""
-        is_first = True
-        while await self._round(is_forced=is_forced and is_first):
-            is_first = False
-        if is_first:
+    async def _look(self) -> float:
+        """Start what can be started. Returns how long to wait, unless something happens before."""
+        has_finished = self._reap() > 0
+        has_moved = await self._round(is_forced=self._wakeup.take_force())
+        while has_moved and not self._life.stopping.is_set():
+            has_finished = True
+            has_moved = await self._round(is_forced=False)
+        if not has_finished:
             await self._life.pause(QUIET_SECONDS)
+        return await self._until_due()
 
     async def _round(self, *, is_forced: bool) -> bool:
+        """One batch for each tenant that has something to send. False when nobody had."""
         async with self._pool.acquire() as connection:
             await promote(connection)
             rescued = await rescue(connection, self._settings.retry_policy, self._rng)
@@ -78,23 +88,55 @@ class Worker:
             log.warning("leases_expired", events=len(rescued), instance_ids=sorted(set(rescued.values())))
         has_moved = False
         for tenant_id in in_turn(tenants, self._last_tenant):
-            if self._life.stopping.is_set():
+            if not await self._has_room():
                 return False
             has_moved |= await self._serve(tenant_id, breakers.get(tenant_id, Breaker()), is_forced=is_forced)
             self._last_tenant = tenant_id
         return has_moved
 
     async def _serve(self, tenant_id: str, breaker: Breaker, *, is_forced: bool) -> bool:
-        if breaker.is_closed:
-            return await self._delivery.forward(tenant_id, is_probe=False)
+        is_probe = not breaker.is_closed
+        if is_probe and not await self._may_probe(tenant_id, breaker, is_forced=is_forced):
+            return False
+        events = await self._delivery.claim(tenant_id)
+        if events:
+            sending = self._delivery.deliver(tenant_id, events, is_probe=is_probe)
+            self._under_way.add(asyncio.create_task(sending, name=f"delivery-{tenant_id}"))
+        return bool(events)
+
+    async def _may_probe(self, tenant_id: str, breaker: Breaker, *, is_forced: bool) -> bool:
         if breaker.is_paused and not is_forced:
             return False
         # Long enough for one request: if this replica dies meanwhile, another one probes after it.
-        seconds = self._settings.request_seconds_max + PROBE_MARGIN_SECONDS
+        seconds = self._settings.sync_request_seconds + PROBE_MARGIN_SECONDS
         async with self._pool.acquire() as connection:
-            if not await store.take_probe(connection, tenant_id, seconds=seconds, is_forced=is_forced):
-                return False
-        return await self._delivery.forward(tenant_id, is_probe=True)
+            return await store.take_probe(connection, tenant_id, seconds=seconds, is_forced=is_forced)
+
+    async def _has_room(self) -> bool:
+        """Wait until another request may set out. False when the service is asked to stop."""
+        while len(self._under_way) >= self._settings.sync_requests_in_flight and not self._life.stopping.is_set():
+            stopping = asyncio.create_task(self._life.stopping.wait())
+            await asyncio.wait({stopping, *self._under_way}, return_when=asyncio.FIRST_COMPLETED)
+            stopping.cancel()
+            self._reap()
+        return not self._life.stopping.is_set()
+
+    def _reap(self) -> int:
+        """Take note of the deliveries that have ended. Raises what one of them could not cope with."""
+        ended = [task for task in self._under_way if task.done()]
+        for task in ended:
+            self._under_way.discard(task)
+            task.result()
+        return len(ended)
+
+    async def _finish(self) -> None:
+        """Each delivery has its own bound: it gives back what has no answer by then."""
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+            try:
+                self._reap()
+            except RETRY as error:
+                log.warning("drain_interrupted", reason=str(error) or type(error).__name__)
 
     async def _until_due(self) -> float:
         async with self._pool.acquire() as connection:

@@ -182,9 +182,6 @@ async def test_only_an_edge_with_its_own_token_gets_in(api: aiohttp.ClientSessio
     for headers in ({"authorization": ""}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {TOKEN}"}):
         status, answer, _ = await post(api, batch(event()), headers)
         assert (status, answer["error"]["code"]) == (401, "unauthorized")
-    await cloud_pool.execute("UPDATE edges SET revoked_at = now()")
-    status, _, _ = await post(api, batch(event()))
-    assert status == 401
     assert await remembered(cloud_pool) == {}
 
 
@@ -196,25 +193,6 @@ async def test_an_edge_speaks_for_nobody_else(api: aiohttp.ClientSession, cloud_
         status, answer, _ = await post(api, body)
         assert (status, answer["error"]["code"]) == (403, code)
     assert await remembered(cloud_pool) == {}
-
-
-async def test_registering_an_edge_again_changes_its_token_and_tenants(cloud_pool: Pool) -> None:
-    async with cloud_pool.acquire() as connection:
-        for _ in range(2):
-            await edges.register(connection, edge_cluster_id="edge-1", tenant_ids=["demo"], token=TOKEN)
-        assert await edges.find(connection, TOKEN) == edges.Edge("edge-1", frozenset({"demo"}))
-        newer = secrets.token_urlsafe(24)
-        await edges.register(connection, edge_cluster_id="edge-1", tenant_ids=["demo", "second"], token=newer)
-        assert await edges.find(connection, TOKEN) is None
-        await connection.execute("UPDATE edges SET revoked_at = now()")
-        await edges.register(connection, edge_cluster_id="edge-1", tenant_ids=["demo"], token=newer)
-        assert await edges.find(connection, newer) is None
-        newer = secrets.token_urlsafe(24)
-        await edges.register(connection, edge_cluster_id="edge-1", tenant_ids=["demo", "second"], token=newer)
-        assert await edges.find(connection, newer) == edges.Edge("edge-1", frozenset({"demo", "second"}))
-        with pytest.raises(edges.WeakToken):
-            await edges.register(connection, edge_cluster_id="edge-1", tenant_ids=["demo"], token="short")
-        assert await connection.fetchval("SELECT count(*) FROM edges WHERE last_seen_at IS NOT NULL") == 1
 
 
 async def test_what_is_too_large_or_unreadable_is_refused(api: aiohttp.ClientSession, cloud_pool: Pool) -> None:
@@ -237,6 +215,59 @@ async def test_what_is_too_large_or_unreadable_is_refused(api: aiohttp.ClientSes
     assert await remembered(cloud_pool) == {}
     status, answer, _ = await post(api, [])
     assert (status, answer["results"]) == (200, [])
+
+
+async def test_a_body_with_more_bytes_than_the_setting_allows_is_refused_announced_or_not(
+    edge: None, cloud_url: str, amqp_url: str
+) -> None:
+    settings = {"DATABASE_URL": cloud_url, "AMQP_URL": amqp_url, "INGESTION_BODY_BYTES_MAX": "2000"}
+
+    async def in_pieces() -> AsyncIterator[bytes]:
+        for _ in range(4):
+            yield b" " * 900
+
+    async with running(serve, SERVICE, settings) as url, aiohttp.ClientSession(url, headers=BEARER) as session:
+        for body in (b" " * 2001, in_pieces()):
+            async with session.post(ROUTE, data=body) as answer:
+                assert (answer.status, (await answer.json())["error"]["code"]) == (413, "too_large")
+        status, _, _ = await post(session, b"[" + b" " * 1998 + b"]")
+        assert status == 200
+
+
+async def test_one_event_that_is_too_large_or_too_deep_is_refused_alone(api: aiohttp.ClientSession) -> None:
+    large = event(payload={"filler": "x" * (512 * 1024)}, event_type="door.opened")
+    deep = event(payload={"a": msgspec.Raw(b"[" * 40 + b"]" * 40)}, event_type="door.opened")
+    status, answer, _ = await post(api, batch(event(), large, deep, event()))
+    assert status == 200
+    assert [result.get("code") for result in answer["results"]] == [None, "too_large", "too_deep", None]
+
+
+async def test_every_limit_has_a_code_of_its_own(api: aiohttp.ClientSession) -> None:
+    packed = {"content-encoding": "gzip"}
+    for body, headers, status, code in (
+        (gzip.compress(b"[" + b" " * (9 * 1024 * 1024)), packed, 413, "too_large"),
+        (b"no gzip", packed, 400, "bad_gzip"),
+        (b"[]", {"content-encoding": "zstd"}, 415, "unsupported_encoding"),
+        (b"[]", {"content-encoding": "gzip, gzip"}, 415, "unsupported_encoding"),
+        (b"[" * 300 + b"]" * 300, {}, 400, "too_deep"),
+        (msgspec.json.encode([0] * 5001), {}, 400, "schema"),
+        (b"[NaN]", {}, 400, "not_json"),
+    ):
+        answered, answer, _ = await post(api, body, headers)
+        assert (answered, answer["error"]["code"]) == (status, code), body[:20]
+        assert set(answer["error"]) == {"code", "message", "traceId"}
+
+
+async def test_an_edge_that_knocks_too_fast_is_told_to_come_back(edge: None, cloud_url: str, amqp_url: str) -> None:
+    settings = {"DATABASE_URL": cloud_url, "AMQP_URL": amqp_url, "INGESTION_EDGE_BATCHES_PER_SECOND": "1"}
+    async with running(serve, SERVICE, settings) as url, aiohttp.ClientSession(url) as session:
+        answers = [await post(session, []) for _ in range(6)]
+    refused = [
+        (answer["error"]["code"], headers["retry-after"]) for status, answer, headers in answers if status == 429
+    ]
+    assert refused
+    assert set(refused) == {("too_fast", "1")}
+    assert [status for status, _, _ in answers[:2]] == [200, 200]
 
 
 async def test_the_figures_of_this_replica(api: aiohttp.ClientSession) -> None:

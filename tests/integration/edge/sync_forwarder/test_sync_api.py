@@ -1,5 +1,7 @@
+import re
 from collections.abc import AsyncIterator
 from datetime import datetime
+from pathlib import Path
 from uuid import uuid4
 
 import aiohttp
@@ -8,7 +10,7 @@ import pytest_asyncio
 from farmiq.edge.sync_forwarder.main import serve
 from farmiq.kit.postgres import Pool
 from support.outbox_rows import count_by_status, fill_outbox, outbox_row
-from support.scripted_cloud import TOKEN, ScriptedCloud, cloud, status
+from support.scripted_cloud import TOKEN, ScriptedCloud, accept, cloud, status
 from support.service_process import running
 from support.waiting import eventually
 
@@ -111,7 +113,7 @@ async def test_dead_letters_are_listed_redriven_and_delivered(
     api: aiohttp.ClientSession, edge_pool: Pool, cloud: ScriptedCloud
 ) -> None:
     await bury(edge_pool, api, cloud, 3)
-    cloud.otherwise = ScriptedCloud().otherwise
+    cloud.otherwise = accept
     async with api.get("/api/v1/sync/dlq", headers=ADMIN) as answer:
         dead = [entry["id"] for entry in (await answer.json())["entries"]]
     assert len(dead) == 3
@@ -128,8 +130,37 @@ async def test_dead_letters_are_listed_redriven_and_delivered(
     await eventually(lambda: delivered(3))
 
 
-async def test_redrive_wants_either_ids_or_everything(api: aiohttp.ClientSession) -> None:
-    bodies: tuple[object, ...] = ({}, {"ids": []}, {"ids": ["x"]}, {"ids": [str(uuid4())], "allDlq": True}, [])
+async def test_a_redrive_by_filter_can_be_tried_dry(
+    api: aiohttp.ClientSession, edge_pool: Pool, cloud: ScriptedCloud
+) -> None:
+    await bury(edge_pool, api, cloud, 3)
+    cloud.otherwise = accept
+    for body, count in (
+        ({"tenantId": "demo", "eventType": "test.event", "errorCode": "HTTP_500", "olderThanSeconds": 0}, 3),
+        ({"allDlq": True}, 3),
+        ({"tenantId": "somebody-else"}, 0),
+        ({"errorCode": "schema"}, 0),
+        ({"olderThanSeconds": 3600}, 0),
+    ):
+        async with api.post("/api/v1/sync/redrive", json={**body, "dryRun": True}, headers=ADMIN) as answer:
+            assert (answer.status, await answer.json()) == (200, {"redriven": 0, "wouldRedrive": count}), body
+    assert await count_by_status(edge_pool) == {"dlq": 3}
+    async with api.post("/api/v1/sync/redrive", json={"errorCode": "HTTP_500"}, headers=ADMIN) as answer:
+        assert await answer.json() == {"redriven": 3}
+
+
+async def test_redrive_wants_ids_or_everything_or_a_filter(api: aiohttp.ClientSession) -> None:
+    bodies: tuple[object, ...] = (
+        {},
+        {"ids": []},
+        {"ids": ["x"]},
+        {"ids": [str(uuid4())], "allDlq": True},
+        {"ids": [str(uuid4())], "tenantId": "demo"},
+        {"allDlq": True, "tenantId": "demo"},
+        {"allDlq": True, "tenant": "demo"},
+        {"dryRun": True},
+        [],
+    )
     for body in bodies:
         async with api.post("/api/v1/sync/redrive", json=body, headers=ADMIN) as answer:
             assert answer.status == 400, body
@@ -175,3 +206,32 @@ async def test_health_readiness_and_api_pages_answer(api: aiohttp.ClientSession)
     for path in ("/api/health", "/api/ready", "/api-docs", "/api-docs/openapi.json"):
         async with api.get(path) as answer:
             assert answer.status == 200, path
+
+
+async def test_a_pause_shows_what_it_ran_into(edge_url: str, edge_pool: Pool, cloud: ScriptedCloud) -> None:
+    await edge_pool.execute(
+        "INSERT INTO sync_state (tenant_id, consecutive_failures, paused_until, last_error_code) VALUES"
+        " ('a', 3, now() + interval '1 hour', 'HTTP_401'), ('b', 1, now() + interval '1 hour', 'HTTP_401'),"
+        " ('c', 0, NULL, 'HTTP_500')"
+    )
+    async with (
+        running(serve, "edge-sync-forwarder", environ(edge_url, cloud.url)) as url,
+        aiohttp.ClientSession(url) as session,
+    ):
+
+        async def shown() -> list[str]:
+            async with session.get("/metrics") as answer:
+                text = await answer.text()
+            return [line for line in text.splitlines() if line.startswith("sync_tenants_paused{")]
+
+        assert await eventually(shown) == ['sync_tenants_paused{code="HTTP_401"} 2.0']
+
+
+async def test_every_metric_that_the_runbook_names_is_exported(api: aiohttp.ClientSession) -> None:
+    page = Path(__file__).parents[4] / "docs" / "operations" / "sync.md"
+    named = set(re.findall(r"\b(?:outbox|sync|oldest)_[a-z_]+(?:_total|_seconds|_ms|_paused)\b", page.read_text()))
+    async with api.get("/metrics") as answer:
+        text = await answer.text()
+    exported = set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))
+    assert named
+    assert named <= exported

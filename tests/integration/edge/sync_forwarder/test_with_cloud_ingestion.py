@@ -44,6 +44,7 @@ async def test_every_event_reaches_the_bus_though_the_entrance_is_killed_on_the_
         "CLOUD_INGESTION_TOKEN": token,
         "EDGE_CLUSTER_ID": "edge-1",
         "OUTBOX_BATCH_SIZE": "10",
+        "SYNC_BATCH_EVENTS_SECONDS": "0",
         "OUTBOX_MAX_ATTEMPTS": "1",
         "OUTBOX_BACKOFF_CAP_SECONDS": "1",
     }

@@ -41,7 +41,8 @@ def test_a_good_event_becomes_a_message_on_its_exchange() -> None:
     assert answer.key == ("demo", EVENT_ID)
     message = answer.message
     assert (message.exchange, message.routing_key) == ("farmiq.telemetry.exchange", "telemetry.ingested")
-    assert (message.message_id, message.headers) == (str(EVENT_ID), {"x-trace-id": "trace-id-123"})
+    headers = {"x-trace-id": "trace-id-123", "x-edge-cluster-id": "edge-1"}
+    assert (message.message_id, message.headers) == (str(EVENT_ID), headers)
     assert msgspec.json.decode(message.body) == msgspec.json.decode(event())
 
 

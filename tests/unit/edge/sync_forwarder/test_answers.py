@@ -44,13 +44,13 @@ def test_a_cloud_that_cannot_be_reached_has_judged_nothing(status: int) -> None:
     assert not answer.needs_person
 
 
-@pytest.mark.parametrize("status", [401, 403])
-def test_a_refused_credential_is_no_fault_of_the_events_but_needs_a_person(status: int) -> None:
+@pytest.mark.parametrize("status", [401, 403, 404, 405, 407, 415])
+def test_a_wrong_token_url_or_proxy_is_no_fault_of_the_events_but_needs_a_person(status: int) -> None:
     answer = read_answer(status, None, b'{"error": {"code": "unauthorized", "message": "no such edge"}}', NOW)
     assert answer == Away(Failure(f"HTTP_{status}", "unauthorized: no such edge"), None, needs_person=True)
 
 
-@pytest.mark.parametrize("status", [400, 404, 409, 413, 415, 422, 500, 501])
+@pytest.mark.parametrize("status", [400, 409, 413, 422, 500, 501])
 def test_an_answer_about_the_batch_counts_against_its_events(status: int) -> None:
     assert read_answer(status, None, b"boom", NOW) == Refused(Failure(f"HTTP_{status}", "boom"))
 

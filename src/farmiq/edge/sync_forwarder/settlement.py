@@ -1,0 +1,130 @@
+"""What became of a request, written down: the rows' new states and the tenant's `sync_state`, in one transaction."""
+
+import random
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+from farmiq.contracts import event_types
+from farmiq.edge.sync_forwarder import store
+from farmiq.edge.sync_forwarder.answers import Away, Judged, Refused, outcomes
+from farmiq.edge.sync_forwarder.breaker import pause_seconds
+from farmiq.edge.sync_forwarder.counters import Counters
+from farmiq.edge.sync_forwarder.holding import SHOWN_IDS, Holding
+from farmiq.edge.sync_forwarder.settings import SyncForwarderSettings
+from farmiq.edge.sync_forwarder.store import Tally
+from farmiq.kit.logging import get_logger
+from farmiq.kit.postgres import Pool
+from farmiq.outbox.event import ClaimedEvent
+from farmiq.outbox.settle import release, settle
+from farmiq.outbox.verdicts import Failure, Outcome, failed
+
+# Events about batches are not counted into the next events about batches, or an idle farm would report for ever.
+_ABOUT_BATCHES: Final = frozenset({event_types.SYNC_BATCH_SENT, event_types.SYNC_BATCH_ACKED})
+
+log = get_logger(__name__)
+
+
+class Settlement:
+    def __init__(self, pool: Pool, settings: SyncForwarderSettings, counters: Counters, rng: random.Random) -> None:
+        self._pool = pool
+        self._settings = settings
+        self._counters = counters
+        self._rng = rng
+
+    async def write_down(
+        self,
+        tenant_id: str,
+        batch_id: str,
+        holding: Holding,
+        events: Sequence[ClaimedEvent],
+        answer: Refused | Judged,
+    ) -> None:
+        """Only of rows that are still ours: an answer about a row whose lease is lost changes nothing."""
+        async with holding.lock:
+            ours = [event for event in events if event.id in holding]
+            results = outcomes(ours, answer, self._settings.retry_policy, self._rng.random)
+            failures = [outcome.failure for outcome in results if outcome.failure]
+            async with self._pool.acquire() as connection, connection.transaction():
+                settled = await settle(connection, results)
+                await store.record_answer(
+                    connection,
+                    tenant_id,
+                    batch_id=batch_id,
+                    last_acked_id=_last_acked(results),
+                    error_code=failures[-1].code if failures else None,
+                    tally=_tally(ours, results, settled),
+                )
+            self._note(holding, results, settled)
+
+    async def fail(self, holding: Holding, unsendable: Sequence[tuple[ClaimedEvent, Failure]]) -> None:
+        """Events that cannot even be written into a request."""
+        policy = self._settings.retry_policy
+        results = [failed(event, failure, policy, self._rng.random()) for event, failure in unsendable]
+        async with holding.lock:
+            async with self._pool.acquire() as connection:
+                settled = await settle(connection, results)
+            self._note(holding, results, settled)
+
+    async def pause(self, tenant_id: str, batch_id: str, holding: Holding, away: Away, *, is_probe: bool) -> None:
+        """The cloud has judged nothing: the tenant waits, and its rows go back as they came."""
+        async with holding.lock, self._pool.acquire() as connection, connection.transaction():
+            events = holding.events
+            breaker = await store.lock_breaker(connection, tenant_id)
+            # Requests that were all under way when the link went down have seen one failure, not several.
+            failures = breaker.consecutive_failures + (1 if is_probe or not breaker.is_paused else 0)
+            cap_seconds = self._settings.pause_cap_seconds
+            seconds = pause_seconds(failures, away.retry_after_seconds, cap_seconds, self._rng.random())
+            await store.record_pause(
+                connection,
+                tenant_id,
+                consecutive_failures=failures,
+                seconds=seconds,
+                batch_id=batch_id,
+                error_code=away.failure.code,
+                is_probe=is_probe,
+            )
+            await release(connection, events, away.failure)
+            holding.drop([event.id for event in events])
+        say = log.error if away.needs_person else log.warning
+        say(
+            "batch_deferred",
+            events=len(events),
+            code=away.failure.code,
+            reason=away.failure.message,
+            consecutive_failures=failures,
+            pause_seconds=round(seconds, 1),
+        )
+
+    async def give_back(self, holding: Holding, events: Sequence[ClaimedEvent]) -> None:
+        """The service stops, or could not go on: it costs the events nothing."""
+        if not events:
+            return
+        async with holding.lock:
+            async with self._pool.acquire() as connection:
+                released = await release(connection, events)
+            holding.drop([event.id for event in events])
+        log.info("claims_given_back", events=len(released))
+
+    def _note(self, holding: Holding, results: Sequence[Outcome], settled: set[UUID]) -> None:
+        holding.drop(settled)
+        holding.lost([outcome.lease.id for outcome in results if outcome.lease.id not in settled])
+        ours = [outcome for outcome in results if outcome.lease.id in settled]
+        self._counters.events_acked.inc(sum(outcome.status == "acked" for outcome in ours))
+        self._counters.events_failed.inc(sum(outcome.status != "acked" for outcome in ours))
+        dead = [outcome for outcome in ours if outcome.status == "dlq"]
+        if dead:
+            self._counters.events_dead_lettered.inc(len(dead))
+            ids = [str(outcome.lease.id) for outcome in dead[:SHOWN_IDS]]
+            codes = sorted({outcome.failure.code for outcome in dead if outcome.failure})
+            log.error("events_dead_lettered", events=len(dead), event_ids=ids, codes=codes)
+
+
+def _last_acked(results: Sequence[Outcome]) -> UUID | None:
+    return next((outcome.lease.id for outcome in reversed(results) if outcome.status == "acked"), None)
+
+
+def _tally(events: Sequence[ClaimedEvent], results: Sequence[Outcome], settled: set[UUID]) -> Tally:
+    told_of = {event.id for event in events if event.event_type not in _ABOUT_BATCHES} & settled
+    acked = sum(outcome.status == "acked" for outcome in results if outcome.lease.id in told_of)
+    return Tally(len(told_of), acked)

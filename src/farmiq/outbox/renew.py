@@ -1,0 +1,28 @@
+"""A claim is kept: rows that are still being sent get a whole lease again."""
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+from farmiq.kit.postgres import Connection
+from farmiq.outbox.event import Lease
+
+# No indexed column changes, so a renewal writes to the table and to none of its indexes.
+_RENEW: Final = """
+UPDATE sync_outbox AS o SET
+  lease_expires_at = clock_timestamp() + make_interval(secs => $3), updated_at = clock_timestamp()
+FROM unnest($1::uuid[], $2::bigint[]) AS given (id, claim_token)
+WHERE o.id = given.id AND o.claim_token = given.claim_token AND o.status IN ('claimed', 'sending')
+RETURNING o.id
+"""
+
+
+async def renew(connection: Connection, leases: Sequence[Lease], *, lease_seconds: float) -> set[UUID]:
+    """Returns the ids that are still ours, with a lease that begins now. The others were taken back: leave them alone.
+
+    A lease that is over but that nobody has taken back counts as ours, as it does for `settle`.
+    """
+    if not leases:
+        return set()
+    ids, tokens = [lease.id for lease in leases], [lease.claim_token for lease in leases]
+    return {row["id"] for row in await connection.fetch(_RENEW, ids, tokens, lease_seconds)}
