@@ -19,13 +19,13 @@ from support.waiting import run_apart
 @pytest.fixture
 def edge_url(_postgres: Postgres, run_folder: Path) -> Iterator[str]:
     """A fresh edge database with its schema."""
-    yield from _copy(_postgres, run_folder, "edge")
+    yield from database_copy(_postgres, run_folder, "edge")
 
 
 @pytest.fixture
 def cloud_url(_postgres: Postgres, run_folder: Path) -> Iterator[str]:
     """A fresh cloud database with its schema."""
-    yield from _copy(_postgres, run_folder, "cloud")
+    yield from database_copy(_postgres, run_folder, "cloud")
 
 
 @pytest_asyncio.fixture
@@ -47,7 +47,7 @@ def any_pool(request: pytest.FixtureRequest) -> Pool:
     return pool
 
 
-def _copy(server: Postgres, run_folder: Path, tier: str) -> Iterator[str]:
+def database_copy(server: Postgres, run_folder: Path, tier: str) -> Iterator[str]:
     role, password = _template(server, run_folder, tier)
     name = f"t{secrets.token_hex(6)}"
     run_apart(lambda: _execute(server.url(), f'CREATE DATABASE "{name}" TEMPLATE "{role}" OWNER "{role}"'))

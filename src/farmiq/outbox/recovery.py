@@ -9,11 +9,13 @@ from farmiq.outbox.event import Lease
 from farmiq.outbox.settle import settle
 from farmiq.outbox.verdicts import LEASE_EXPIRED, Failure, RetryPolicy, failed
 
+# `statement_timestamp()`, because the other clock is volatile: it could not bound the index scan, and every waiting row would be
+# read in every round.
 _PROMOTE: Final = """
 UPDATE sync_outbox SET parked = false, updated_at = clock_timestamp()
 WHERE id = ANY (ARRAY(
   SELECT id FROM sync_outbox
-  WHERE status = 'pending' AND parked AND next_attempt_at <= clock_timestamp()
+  WHERE status = 'pending' AND parked AND next_attempt_at <= statement_timestamp()
   ORDER BY next_attempt_at LIMIT $1 FOR UPDATE SKIP LOCKED))
 """
 _EXPIRED: Final = """

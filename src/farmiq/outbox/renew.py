@@ -12,7 +12,7 @@ _RENEW: Final = """
 UPDATE sync_outbox AS o SET
   lease_expires_at = clock_timestamp() + make_interval(secs => $3), updated_at = clock_timestamp()
 FROM unnest($1::uuid[], $2::bigint[]) AS given (id, claim_token)
-WHERE o.id = given.id AND o.claim_token = given.claim_token AND o.status IN ('claimed', 'sending')
+WHERE o.id = given.id AND o.claim_token = given.claim_token AND o.status NOT IN ('pending', 'acked', 'dlq', 'failed')
 RETURNING o.id
 """
 
