@@ -20,6 +20,7 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolC
 AWAY: tuple[type[BaseException], ...] = (
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # the server said goodbye in the very moment in which we asked
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,

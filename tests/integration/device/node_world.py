@@ -174,7 +174,21 @@ class Edge:
     def values(self) -> dict[int, float]:
         return {batch.seq0 + at: value for batch in self.batches for at, value in enumerate(batch.v)}
 
-    async def acknowledge(self, stream_id: UUID, acked_seq: int, epoch: UUID, events: tuple[UUID, ...] = ()) -> None:
+    async def acknowledge(
+        self,
+        stream_id: UUID,
+        acked_seq: int,
+        epoch: UUID,
+        events: tuple[UUID, ...] = (),
+        received: tuple[tuple[int, int], ...] = (),
+    ) -> None:
         told = [EventAck(event_id=event_id, result="stored") for event_id in events]
-        ack = DeviceAck(epoch=epoch, ts=datetime.now(UTC), stream_id=stream_id, acked_seq=acked_seq, events=told)
+        ack = DeviceAck(
+            epoch=epoch,
+            ts=datetime.now(UTC),
+            stream_id=stream_id,
+            acked_seq=acked_seq,
+            received=list(received),
+            events=told,
+        )
         await self._mqtt.publish("iot/node-1/ack", encode(ack))

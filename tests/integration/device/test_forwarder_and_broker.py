@@ -209,3 +209,32 @@ async def test_an_edge_that_does_not_answer_gets_the_live_samples_and_no_flood_o
 
 async def heard(edge: Edge, seq: int) -> bool:
     return seq in edge.sequences()
+
+
+async def test_what_got_lost_on_the_way_is_sent_again_although_the_edge_answers_all_the_time(
+    connected_node: Node, mosquitto: Broker
+) -> None:
+    node = connected_node
+    async with Edge.listening(mosquitto.url("edge")) as edge:
+        with node.forwarder():
+            async with connected(node, HELLO) as agent:
+                await agent.hand_over(rows(1, 20))
+                stream_id = await until_heard(edge, 20)
+                await edge.acknowledge(stream_id, 5, EPOCH, received=((11, 20),))
+                await eventually(lambda: heard_again(edge), what="what a new edge lacks, at once")
+                edge.batches.clear()
+                taken = 20
+
+                async def comes_again() -> bool:
+                    nonlocal taken
+                    taken += 1
+                    await agent.hand_over(rows(taken, taken))
+                    # Everything but 6 to 10 has arrived, and so does every live sample.
+                    await edge.acknowledge(stream_id, 5, EPOCH, received=((11, taken),))
+                    return await heard_again(edge)
+
+                await eventually(comes_again, 60, "the samples that the edge lacks")
+
+
+async def heard_again(edge: Edge) -> bool:
+    return set(edge.sequences("replay")) >= set(range(6, 11))

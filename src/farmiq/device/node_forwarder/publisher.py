@@ -1,6 +1,7 @@
 """Sends what the spool holds: live samples at once, the rest behind them, losses beside them."""
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from functools import partial
 
@@ -148,18 +149,20 @@ class Publisher:
         return len(payload), last_seq
 
     async def _wait_for_work(self) -> None:
-        """Until there is something, or until the edge has been silent for so long that an answer must have got lost."""
+        """Until there may be something; and look whether the edge has stood still for so long that a message must have got lost.
+
+        It may well answer all that time: live samples arrive and are acknowledged beyond the one that it lacks.
+        """
         self._work.clear()
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LOOK_SECONDS):
                 await self._work.wait()
-        except TimeoutError:
-            silence_seconds = self._life.clock.monotonic() - self._progress_at
-            acked_seq, sent_seq = self._recorder.spool.acked.seq, self._lanes.live_after
-            if acked_seq < sent_seq and silence_seconds > self._patience_seconds():
-                log.warning("backlog_sent_again", acked_seq=acked_seq, sent_seq=sent_seq, silences=self._silences)
-                self._silences += 1
-                self._start_over()
+        still_seconds = self._life.clock.monotonic() - self._progress_at
+        acked_seq, sent_seq = self._recorder.spool.acked.seq, self._lanes.live_after
+        if acked_seq < sent_seq and still_seconds > self._patience_seconds():
+            log.warning("backlog_sent_again", acked_seq=acked_seq, sent_seq=sent_seq, silences=self._silences)
+            self._silences += 1
+            self._start_over()
 
     def _patience_seconds(self) -> float:
         """Longer each time: an edge that is away for hours must not find the same samples a thousand times in its broker."""
