@@ -31,7 +31,20 @@ from farmiq.outbox import Event
 from farmiq.stack.ports import free_port
 from farmiq.stack.postgres import Postgres
 from forwarded import forwarder, seconds_until_acknowledged
-from harness import Progress, Result, arguments, compared, in_turn, machine, quiet_logs, report, scratch, write_json
+from harness import (
+    Progress,
+    Result,
+    arguments,
+    compared,
+    in_turn,
+    machine,
+    peer_versions,
+    peers_remark,
+    quiet_logs,
+    report,
+    scratch,
+    write_json,
+)
 from processes import server
 from queues import QueueFailed
 from queues.catalogue import ENTRIES, OUTBOX, PGQUEUER, PROCRASTINATE, Entry
@@ -44,11 +57,7 @@ HTTP_BATCH = 500
 AIM_SAMPLES_PER_SECOND = 100_000.0
 LIMIT_SECONDS = 300.0
 
-PEER_VERSIONS = """
-import json
-from importlib.metadata import version
-print(json.dumps({name: version(name) for name in ("pgqueuer", "procrastinate")}))
-"""
+PEER_NAMES = ("pgqueuer", "procrastinate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,27 +278,13 @@ def _against_peers(plan: Plan, figures: Figures) -> Iterator[Result]:
             yield compared(measured, figures.of(kind, OUTBOX.name), entry.title, theirs, unit, is_better_below=True)
 
 
-def peer_versions(python: Path) -> dict[str, str] | None:
-    """None when their environment is missing, or not whole."""
-    if not python.exists():
-        return None
-    done = subprocess.run([str(python), "-c", PEER_VERSIONS], capture_output=True, text=True, check=False)
-    versions: dict[str, str] | None = json.loads(done.stdout) if done.returncode == 0 else None
-    return versions
-
-
 def remarks(plan: Plan, versions: dict[str, str] | None) -> list[str]:
     told = [
         f"{plan.events:,} events of 150 bytes beside the peers and over HTTP, {plan.packs:,} packs of {PACK_SAMPLES} samples.",
         "Batches of 500 events, two at a time. A dead row is a version that an update or a deletion left for VACUUM.",
         "The outbox keeps what is acknowledged for its retention; the peers delete it.",
     ]
-    if versions is None:
-        told.append(
-            "Not measured: pgqueuer and procrastinate, because their environment is missing. tools/bootstrap.sh bench makes it."
-        )
-    else:
-        told.append(", ".join(f"{name} {version}" for name, version in versions.items()))
+    told.append(peers_remark(PEER_NAMES, versions))
     return told
 
 
@@ -313,7 +308,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, help="how often everything is measured")
     given = parser.parse_args()
     quiet_logs()
-    versions = peer_versions(given.peers_python)
+    versions = peer_versions(given.peers_python, PEER_NAMES)
     plan = planned(given, given.peers_python if versions else None)
     with scratch(given.folder) as folder:
         # PostgreSQL runs as another user when we are root, and has to get in.

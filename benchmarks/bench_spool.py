@@ -28,6 +28,8 @@ from harness import (
     compared,
     in_turn,
     machine,
+    peer_versions,
+    peers_remark,
     quiet_logs,
     report,
     scratch,
@@ -43,11 +45,7 @@ FORWARDER_MB_MAX = 80.0
 SYNC_SECONDS = {"append": 1.0, "append_group": 0.0}
 CHECKED = "sqlite_full"  # the one whose integrity_check is shown beside our recovery
 
-PEER_VERSIONS = """
-import json
-from importlib.metadata import version
-print(json.dumps({name: version(name) for name in ("persist-queue", "thingsboard-gateway")}))
-"""
+PEER_NAMES = ("persist-queue", "thingsboard-gateway")
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,15 +213,6 @@ def _memory(figures: Figures, name: str, move: str) -> Result:
     return compared(name, measured, "aim", limit, "MB", is_better_below=True)
 
 
-def peer_versions(python: Path) -> dict[str, str] | None:
-    """None when their environment is missing, or not whole."""
-    if not python.exists():
-        return None
-    done = subprocess.run([str(python), "-c", PEER_VERSIONS], capture_output=True, text=True, check=False)
-    versions: dict[str, str] | None = json.loads(done.stdout) if done.returncode == 0 else None
-    return versions
-
-
 def remarks(plan: Plan, versions: dict[str, str] | None) -> list[str]:
     told = [
         f"{plan.samples:,} samples in groups of {plan.group:,}, everything on disk when the clock stops.",
@@ -231,13 +220,7 @@ def remarks(plan: Plan, versions: dict[str, str] | None) -> list[str]:
         "A ratio is the median of the rounds' own ratios. Reopened after kill -9, page cache warm unless cold is said.",
         "Of the others only integrity_check looks at what is stored; reopening them does not.",
     ]
-    if versions is None:
-        told.append(
-            "Not measured: persist-queue and ThingsBoard Gateway, because their environment is missing."
-            " tools/bootstrap.sh bench makes it."
-        )
-    else:
-        told.append(", ".join(f"{name} {version}" for name, version in versions.items()))
+    told.append(peers_remark(PEER_NAMES, versions))
     return told
 
 
@@ -261,7 +244,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, help="how often everything is measured")
     given = parser.parse_args(argv)
     quiet_logs()
-    versions = peer_versions(given.peers_python)
+    versions = peer_versions(given.peers_python, PEER_NAMES)
     plan = planned(given, given.peers_python if versions else None)
     with scratch(given.folder) as folder:
         facts = machine(folder)

@@ -180,6 +180,22 @@ def _sync_seconds(folder: Path) -> float:
     return statistics.median(seconds)
 
 
+def peer_versions(python: Path, names: Sequence[str]) -> dict[str, str] | None:
+    """None when their environment is missing, or not whole."""
+    if not python.exists():
+        return None
+    script = "import json, sys; from importlib.metadata import version; print(json.dumps([version(n) for n in sys.argv[1:]]))"
+    done = subprocess.run([str(python), "-c", script, *names], capture_output=True, text=True, check=False)
+    return dict(zip(names, json.loads(done.stdout), strict=True)) if done.returncode == 0 else None
+
+
+def peers_remark(names: Sequence[str], versions: Mapping[str, str] | None) -> str:
+    if versions is None:
+        missing = " and ".join(names)
+        return f"Not measured: {missing}, because their environment is missing. tools/bootstrap.sh bench makes it."
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
+
+
 # --- The outcome ---------------------------------------------------------------------------------------------------------------
 
 

@@ -171,6 +171,15 @@ class Edge:
         chosen = [batch for batch in self.batches if lane in (None, batch.lane)]
         return [seq for batch in chosen for seq in range(batch.seq0, batch.last_seq + 1)]
 
+    async def until_heard(self, first: int, last: int, lane: str | None = None) -> UUID:
+        """Waits for these sequences; the stream they belong to."""
+
+        async def heard() -> bool:
+            return set(self.sequences(lane)) >= set(range(first, last + 1))
+
+        await eventually(heard, what=f"samples {first} to {last} at the edge")
+        return self.batches[0].stream_id
+
     def values(self) -> dict[int, float]:
         return {batch.seq0 + at: value for batch in self.batches for at, value in enumerate(batch.v)}
 

@@ -14,16 +14,6 @@ HELLO = Hello(BOOT, CHANNELS)
 EPOCH, RESTORED = UUID(int=501), UUID(int=502)
 
 
-async def until_heard(edge: Edge, count: int) -> UUID:
-    """Waits for the sequences 1 to `count`; the stream they belong to."""
-
-    async def heard() -> bool:
-        return set(edge.sequences()) >= set(range(1, count + 1))
-
-    await eventually(heard, what=f"{count} samples at the edge")
-    return edge.batches[0].stream_id
-
-
 async def until_status(node: Node, **expected: object) -> dict[str, Any]:
     path = node.spool_folder / "status.json"
 
@@ -44,13 +34,13 @@ async def test_samples_arrive_and_are_sent_again_after_a_kill_until_the_edge_has
         with node.forwarder(("farmiq.device.node_forwarder.intake:_say", "after", 4)) as forwarder:
             async with connected(node, HELLO) as agent:
                 await agent.hand_over(rows(1, 40))
-                await until_heard(edge, 40)
+                await edge.until_heard(1, 40)
                 await agent.hand_over(rows(41, 42))
                 await agent.hand_over(rows(43, 44))
             forwarder.wait_for_death()
         edge.batches.clear()
         with node.forwarder():
-            stream_id = await until_heard(edge, 44)
+            stream_id = await edge.until_heard(1, 44)
             assert edge.values() == {n: float(n) for n in range(1, 45)}
             assert edge.sequences("replay") == sorted(edge.sequences("replay"))
             await edge.acknowledge(stream_id, 44, EPOCH)
@@ -60,10 +50,7 @@ async def test_samples_arrive_and_are_sent_again_after_a_kill_until_the_edge_has
             async with connected(node, HELLO) as agent:
                 assert await agent.hand_over(rows(45, 46)) == Stored(1)
 
-                async def heard_new() -> bool:
-                    return {45, 46} <= set(edge.sequences())
-
-                await eventually(heard_new, what="the new samples")
+                await edge.until_heard(45, 46)
     assert edge.sequences() == [45, 46]
 
 
@@ -79,7 +66,7 @@ async def test_the_broker_away_for_a_while_costs_nothing(connected_node: Node, m
             mosquitto.start()
             async with Edge.listening(edge_url) as edge:
                 assert await agent.hand_over(rows(2001, 2010)) == Stored(3)
-                await until_heard(edge, 2010)
+                await edge.until_heard(1, 2010)
                 assert edge.values() == {n: float(n) for n in range(1, 2011)}
                 assert max(batch.count for batch in edge.batches) <= 500
 
@@ -91,7 +78,7 @@ async def test_what_the_edge_does_not_answer_is_sent_again_by_itself(connected_n
         with node.forwarder():
             async with connected(node, HELLO) as agent:
                 await agent.hand_over(rows(1, 5))
-            await until_heard(edge, 5)
+            await edge.until_heard(1, 5)
 
             async def heard_again() -> bool:
                 return edge.sequences().count(1) >= 3
@@ -105,7 +92,7 @@ async def test_another_edge_database_gets_everything_again(connected_node: Node,
         with node.forwarder():
             async with connected(node, HELLO) as agent:
                 await agent.hand_over(rows(1, 50))
-            stream_id = await until_heard(edge, 50)
+            stream_id = await edge.until_heard(1, 50)
             await edge.acknowledge(stream_id, 50, EPOCH)
             await until_status(node, last_acked_seq=50)
             edge.batches.clear()
@@ -125,7 +112,7 @@ async def test_an_absurd_acknowledgement_changes_nothing(connected_node: Node, m
         with node.forwarder() as forwarder:
             async with connected(node, HELLO) as agent:
                 await agent.hand_over(rows(1, 50))
-            stream_id = await until_heard(edge, 50)
+            stream_id = await edge.until_heard(1, 50)
             await edge.acknowledge(stream_id, 30, EPOCH)
             await until_status(node, last_acked_seq=30)
             await edge.acknowledge(stream_id, 10**9, EPOCH)
@@ -194,21 +181,17 @@ async def test_an_edge_that_does_not_answer_gets_the_live_samples_and_no_flood_o
                 assert isinstance(await agent.hand_over(rows(first, first + 4999)), Stored)
             mosquitto.start()
             async with Edge.listening(edge_url) as edge:
-                await until_heard(edge, SAMPLES_MIN)
+                await edge.until_heard(1, SAMPLES_MIN)
                 await agent.hand_over(rows(30_001, 30_002))
-                await eventually(lambda: heard(edge, 30_002), what="the live sample")
+                await edge.until_heard(30_002, 30_002)
                 assert max(edge.sequences("replay")) <= SAMPLES_MIN
                 await edge.acknowledge(edge.batches[0].stream_id, SAMPLES_MIN, EPOCH)
-                await eventually(lambda: heard(edge, SAMPLES_MIN + 1), what="more of the backlog")
+                await edge.until_heard(SAMPLES_MIN + 1, SAMPLES_MIN + 1)
                 await edge.acknowledge(edge.batches[0].stream_id, 30_002, EPOCH)
                 status = await until_status(node, last_acked_seq=30_002, replay_state="idle")
     assert status["unacked_count"] == 0
     assert status["runway_seconds"] > 0
     assert status["written_bytes_per_sample"] >= 40
-
-
-async def heard(edge: Edge, seq: int) -> bool:
-    return seq in edge.sequences()
 
 
 async def test_what_got_lost_on_the_way_is_sent_again_although_the_edge_answers_all_the_time(
@@ -219,9 +202,9 @@ async def test_what_got_lost_on_the_way_is_sent_again_although_the_edge_answers_
         with node.forwarder():
             async with connected(node, HELLO) as agent:
                 await agent.hand_over(rows(1, 20))
-                stream_id = await until_heard(edge, 20)
+                stream_id = await edge.until_heard(1, 20)
                 await edge.acknowledge(stream_id, 5, EPOCH, received=((11, 20),))
-                await eventually(lambda: heard_again(edge), what="what a new edge lacks, at once")
+                await edge.until_heard(6, 10, "replay")
                 edge.batches.clear()
                 taken = 20
 
@@ -231,10 +214,6 @@ async def test_what_got_lost_on_the_way_is_sent_again_although_the_edge_answers_
                     await agent.hand_over(rows(taken, taken))
                     # Everything but 6 to 10 has arrived, and so does every live sample.
                     await edge.acknowledge(stream_id, 5, EPOCH, received=((11, taken),))
-                    return await heard_again(edge)
+                    return set(edge.sequences("replay")) >= set(range(6, 11))
 
                 await eventually(comes_again, 60, "the samples that the edge lacks")
-
-
-async def heard_again(edge: Edge) -> bool:
-    return set(edge.sequences("replay")) >= set(range(6, 11))

@@ -59,20 +59,14 @@ async def test_an_absurd_word_of_a_new_database_does_not_hide_that_it_is_new(
             async with connected(node, HELLO) as agent:
                 await agent.hand_over(rows(1, 50))
 
-            async def heard() -> bool:
-                return set(edge.sequences()) >= set(range(1, 51))
-
-            await eventually(heard, what="the samples")
-            stream_id = edge.batches[0].stream_id
+            stream_id = await edge.until_heard(1, 50)
             await edge.acknowledge(stream_id, 50, EPOCH)
             await edge.acknowledge(stream_id, 10**9, RESTORED)
             edge.batches.clear()
             await edge.acknowledge(stream_id, 20, RESTORED)
 
-            async def heard_again() -> bool:
-                return set(edge.sequences()) >= set(range(21, 51))
-
-            await eventually(heard_again, seconds=10, what="what the new database lacks")
+            await edge.until_heard(21, 50)
+            assert min(edge.sequences()) == 21
 
 
 async def test_after_a_kill_the_edge_is_not_sent_again_what_it_acknowledged_long_before(
@@ -84,11 +78,7 @@ async def test_after_a_kill_the_edge_is_not_sent_again_what_it_acknowledged_long
             async with connected(node, HELLO) as agent:
                 await agent.hand_over(rows(1, 50))
 
-            async def heard() -> bool:
-                return set(edge.sequences()) >= set(range(1, 51))
-
-            await eventually(heard, what="the samples")
-            stream_id = edge.batches[0].stream_id
+            stream_id = await edge.until_heard(1, 50)
             await edge.acknowledge(stream_id, 10, EPOCH)
             await edge.acknowledge(stream_id, 50, EPOCH)
 
