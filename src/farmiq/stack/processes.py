@@ -78,11 +78,13 @@ def sweep(home: Path, patience_seconds: float = 10.0) -> list[Process]:
     _wait_for_end(found, patience_seconds)
     # Children that were born while we waited carry the mark too, so look again until there is nothing left.
     deadline = time.monotonic() + patience_seconds
-    while (remaining := leftovers(home)) and time.monotonic() < deadline:
+    while remaining := leftovers(home):
         ended += [process for process in remaining if process not in ended]
         for process in remaining:
             process.signal(signal.SIGKILL)
         _wait_for_end(remaining, 1.0)
+        if time.monotonic() > deadline:  # looked at last, so that a machine which is very slow still insists once
+            break
     return ended
 
 

@@ -35,7 +35,7 @@ def test_a_test_run_that_is_killed_leaves_no_server_and_no_file(tmp_path: Path) 
         assert Path(f"/proc/{pid}").exists()
         run.send_signal(signal.SIGKILL)
     wait_for(lambda: not Path(folder).exists(), what="the removal of the run's folder")
-    assert _is_gone(int(pid))
+    wait_for(lambda: _is_gone(int(pid)), what="the end of the server")
     assert not outside.exists()
 
 
