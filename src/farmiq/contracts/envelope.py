@@ -30,8 +30,10 @@ from farmiq.contracts.telemetry import (
 from farmiq.contracts.timestamps import Timestamp, keep_utc
 from farmiq.contracts.weighvision import (
     ImageCaptured,
+    SessionCancelled,
     SessionCreated,
     SessionFinalized,
+    StationSessionCancelled,
     StationSessionCreated,
     StationSessionFinalized,
     WeightRecorded,
@@ -46,6 +48,7 @@ DevicePayload = (
     | WeightRecorded
     | ImageCaptured
     | StationSessionFinalized
+    | StationSessionCancelled
 )
 BusPayload = (
     TelemetryIngested
@@ -56,6 +59,7 @@ BusPayload = (
     | WeightRecorded
     | ImageCaptured
     | SessionFinalized
+    | SessionCancelled
     | MediaStored
     | InferenceCompleted
     | SyncBatchSent
@@ -71,6 +75,7 @@ DEVICE_PAYLOADS: Final[Mapping[str, type[DevicePayload]]] = {
     event_types.WEIGHT_RECORDED: WeightRecorded,
     event_types.IMAGE_CAPTURED: ImageCaptured,
     event_types.SESSION_FINALIZED: StationSessionFinalized,
+    event_types.SESSION_CANCELLED: StationSessionCancelled,
 }
 BUS_PAYLOADS: Final[Mapping[str, type[BusPayload]]] = {
     event_types.TELEMETRY_INGESTED: TelemetryIngested,
@@ -81,6 +86,7 @@ BUS_PAYLOADS: Final[Mapping[str, type[BusPayload]]] = {
     event_types.WEIGHT_RECORDED: WeightRecorded,
     event_types.IMAGE_CAPTURED: ImageCaptured,
     event_types.SESSION_FINALIZED: SessionFinalized,
+    event_types.SESSION_CANCELLED: SessionCancelled,
     event_types.MEDIA_STORED: MediaStored,
     event_types.INFERENCE_COMPLETED: InferenceCompleted,
     event_types.SYNC_BATCH_SENT: SyncBatchSent,

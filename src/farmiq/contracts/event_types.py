@@ -13,6 +13,7 @@ SESSION_CREATED: Final = "weighvision.session.created"
 WEIGHT_RECORDED: Final = "weighvision.weight.recorded"
 IMAGE_CAPTURED: Final = "weighvision.image.captured"
 SESSION_FINALIZED: Final = "weighvision.session.finalized"
+SESSION_CANCELLED: Final = "weighvision.session.cancelled"
 
 # On the bus only.
 TELEMETRY_INGESTED: Final = "telemetry.ingested"
@@ -22,3 +23,11 @@ MEDIA_STORED: Final = "media.stored"
 INFERENCE_COMPLETED: Final = "inference.completed"
 SYNC_BATCH_SENT: Final = "sync.batch.sent"
 SYNC_BATCH_ACKED: Final = "sync.batch.acked"
+
+
+RESERVED_DOMAINS: Final = frozenset({"telemetry", "weighvision", "media", "inference", "sync"})
+"""First words that are ours alone: an event of an integrator's own making must not pass for one of ours in the cloud."""
+
+
+def is_reserved(event_type: str) -> bool:
+    return event_type == DEVICE_STATUS or event_type.partition(".")[0] in RESERVED_DOMAINS

@@ -14,6 +14,8 @@ from farmiq.contracts.ids import Id, Sha256
 WeightKg = Annotated[float, Meta(ge=0, le=100_000)]
 ImageCount = Annotated[int, Meta(ge=0, le=100_000)]
 SizeBytes = Annotated[int, Meta(ge=0, lt=2**53)]
+Reason = Annotated[str, Meta(max_length=200)]
+Revision = Annotated[int, Meta(ge=0, lt=2**31)]
 MimeType = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.+-]{0,62}/[a-z0-9][a-z0-9.+-]{0,62}$(?!\n)", max_length=127)]
 
 
@@ -27,6 +29,12 @@ class StationSessionFinalized(Struct, frozen=True, kw_only=True, omit_defaults=T
 
     image_count: ImageCount
     final_weight_kg: WeightKg | None = None
+
+
+class StationSessionCancelled(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The animal left, or somebody pressed the button: there will be no weight and nobody waits for pictures."""
+
+    reason: Reason | None = None
 
 
 class WeightRecorded(Struct, frozen=True, kw_only=True):
@@ -48,8 +56,23 @@ class SessionCreated(Struct, frozen=True, kw_only=True):
     initial_weight_kg: WeightKg | None = None
 
 
-class SessionFinalized(Struct, frozen=True, kw_only=True):
+class SessionFinalized(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a session ended. What comes later may change it: the one with the highest `revision` is right.
+
+    0 is the word of a station that it has itself replaced by another: kept, because everything accepted reaches the cloud.
+    """
+
     status: Literal["finalized"]
     image_count: ImageCount
     final_weight_kg: WeightKg | None = None
     inference_result_id: UUID | None = None
+    initial_weight_kg: WeightKg | None = None
+    revision: Revision = 1
+
+
+class SessionCancelled(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The other way to end. It shares its revisions with `SessionFinalized`."""
+
+    status: Literal["cancelled"]
+    reason: Reason | None = None
+    revision: Revision = 1

@@ -1,6 +1,6 @@
 """What happens to a micro-batch of messages: one transaction, and one bad message costs only itself."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -11,6 +11,7 @@ from farmiq.contracts.status import DeviceStatus
 from farmiq.contracts.telemetry import TelemetryLoss
 from farmiq.edge.ingress_gateway import store
 from farmiq.edge.ingress_gateway.acknowledgements import Verdict
+from farmiq.edge.ingress_gateway.routing import route
 from farmiq.edge.ingress_gateway.screening import Refusal, Screened, fingerprint, refuse, screen
 from farmiq.edge.telemetry_timeseries import intake
 from farmiq.edge.telemetry_timeseries.liveness import Heard, newest_of
@@ -19,8 +20,8 @@ from farmiq.kit.errors import Rejected
 from farmiq.kit.micro_batch import together_or_alone
 from farmiq.kit.mqtt import Message
 from farmiq.kit.postgres import Connection, Pool
-from farmiq.timeseries.samples import SingleReading, StreamBatch
-from farmiq.timeseries.stream import Coverage, Origin
+from farmiq.timeseries.samples import StreamBatch
+from farmiq.timeseries.stream import Origin
 
 Judged = Screened | Refusal
 
@@ -71,7 +72,7 @@ async def _commit(
         reused = await _refuse_reused(connection, repeated)
         taken = [message for message in screened if message not in reused]
         streams = await intake.lock_streams(connection, _streams_of(taken))
-        stored, refused = await _route(connection, taken, set(fresh), streams, received_at, sync)
+        stored, refused = await route(connection, taken, set(fresh), streams, received_at, sync)
         await intake.hear(connection, _signs(screened, set(fresh), refused), received_at)
         await store.forget(connection, [message for message in fresh if message in refused])
         refused |= reused
@@ -135,40 +136,6 @@ async def _refuse_reused(connection: Connection, repeated: Sequence[Screened]) -
 def _is_repetition(message: Screened, device_id: str | None, content_hash: str | None) -> bool:
     """What is not known of the first one (it was kept by an earlier release, or forgotten just now) can't speak against it."""
     return device_id in (None, message.origin.device_id) and content_hash in (None, fingerprint(message))
-
-
-async def _route(
-    connection: Connection,
-    messages: Sequence[Screened],
-    fresh: set[Screened],
-    streams: Mapping[UUID, Coverage],
-    received_at: datetime,
-    sync: SyncPlan,
-) -> tuple[int, dict[Screened, Refusal]]:
-    """Hand each message to the owner of what it holds: how many samples are new, and what the owner would not take.
-
-    Every batch goes there, seen before or not: which samples are new is for the stream's coverage to say, and an id that a
-    device used twice costs it none.
-    """
-    refusals: dict[Screened, str | None] = {}
-    batches = [(message, message.body) for message in messages if isinstance(message.body, StreamBatch)]
-    admissions = await intake.store_batches(
-        connection, [(body, message.trace_id) for message, body in batches], received_at, sync, streams
-    )
-    for (message, _), admission in zip(batches, admissions, strict=True):
-        refusals[message] = admission.refusal
-    readings = [(m.body, m.trace_id) for m in messages if m in fresh and isinstance(m.body, SingleReading)]
-    readings_stored = await intake.store_readings(connection, readings, received_at, sync)
-    for message in messages:
-        if message in fresh and isinstance(message.body, TelemetryLoss):
-            loss = await intake.record_loss(
-                connection, message.origin, message.event_id, message.trace_id, message.body, streams
-            )
-            refusals[message] = loss.refusal
-    stored = sum(end - first for admission in admissions for first, end in admission.stored) + readings_stored
-    return stored, {
-        message: refuse(message, code, "the owner would not take it") for message, code in refusals.items() if code
-    }
 
 
 def _signs(messages: Sequence[Screened], fresh: set[Screened], refused: dict[Screened, Refusal]) -> list[Heard]:

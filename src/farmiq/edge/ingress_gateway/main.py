@@ -16,9 +16,6 @@ from farmiq.kit.postgres import open_pool, ping, require_schema
 from farmiq.kit.settings import load
 from farmiq.outbox import Announcer
 
-# Only what has an owner at the edge. A message that nobody subscribes to is never acknowledged, so its device keeps it.
-FILTERS = ("iot/telemetry/#", "iot/event/#", "iot/status/#")
-
 
 async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
     settings = load(GatewaySettings, environ)
@@ -27,7 +24,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
         settings.mqtt_url,
         # A replica that starts again must come back under its own name, or its session's messages would wait for ever.
         client_id=environ.get("INSTANCE_ID") or life.service,
-        subscriptions=topics.shared(life.service, FILTERS),
+        subscriptions=topics.shared(life.service),
     )
     async with await open_pool(settings.database_url, service=life.service) as pool:
         await require_schema(pool)

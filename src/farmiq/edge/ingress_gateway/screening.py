@@ -8,19 +8,28 @@ import msgspec
 
 from farmiq.contracts import event_types, topics
 from farmiq.contracts.decoding import MalformedMessage, decode
-from farmiq.contracts.envelope import DevicePayload, MqttEnvelope, payload_of
+from farmiq.contracts.envelope import MqttEnvelope, payload_of
 from farmiq.contracts.limits import MQTT_MESSAGE_BYTES_MAX
 from farmiq.contracts.status import DeviceStatus
 from farmiq.contracts.telemetry import Reading, TelemetryBatch, TelemetryLoss
+from farmiq.contracts.weighvision import ImageCaptured
+from farmiq.edge.ingress_gateway.integrator_events import IntegratorEvent, LoneCapture, integrator_event
+from farmiq.edge.weighvision_session.events import Said, SessionEvent
 from farmiq.kit.ids import new_trace_id
 from farmiq.timeseries.samples import SingleReading, StreamBatch
 from farmiq.timeseries.stream import Origin
 
-Body = StreamBatch | SingleReading | TelemetryLoss | DeviceStatus
+Body = StreamBatch | SingleReading | TelemetryLoss | DeviceStatus | SessionEvent | LoneCapture | IntegratorEvent
 
-DeviceTopic = topics.TelemetryTopic | topics.TelemetryBatchTopic | topics.EventTopic | topics.StatusTopic
+DeviceTopic = (
+    topics.TelemetryTopic
+    | topics.TelemetryBatchTopic
+    | topics.EventTopic
+    | topics.WeighvisionTopic
+    | topics.StatusTopic
+)
 
-# Which event type each topic carries; a generic event says it in the topic itself.
+# Which event type each topic carries; the others say it in the topic itself.
 _EVENT_TYPE_OF_TOPIC: dict[type, str] = {
     topics.TelemetryTopic: event_types.TELEMETRY_READING,
     topics.TelemetryBatchTopic: event_types.TELEMETRY_BATCH,
@@ -44,7 +53,7 @@ class Screened(msgspec.Struct, frozen=True, eq=False):
     @property
     def is_told_by_id(self) -> bool:
         """A batch is acknowledged by its stream's mark and a status by nothing; everything else by its event id."""
-        return isinstance(self.body, SingleReading | TelemetryLoss)
+        return not isinstance(self.body, StreamBatch | DeviceStatus)
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -66,13 +75,13 @@ def screen(topic: str, payload: bytes, *, is_retained: bool = False) -> Screened
         place = _device_topic(topic)
         envelope = decode(MqttEnvelope, payload, max_bytes=MQTT_MESSAGE_BYTES_MAX)
         _agree(place, envelope)
-        body = _body(place, envelope, payload_of(envelope))
+        body = _body(place, envelope)
     except MalformedMessage as reason:
         return Refusal(
             reason.code,
             reason.detail,
             tenant_id=place.tenant_id if place else None,
-            device_id=place.device_id if place else None,
+            device_id=_speaker(place) if place else None,
             event_id=envelope.event_id if envelope else None,
             trace_id=(envelope.trace_id if envelope else None) or new_trace_id(),
         )
@@ -83,7 +92,8 @@ def screen(topic: str, payload: bytes, *, is_retained: bool = False) -> Screened
 
 def fingerprint(message: Screened) -> str | None:
     """What the event id stands for, where a repetition is answered by the id alone: an id that comes back with something
-    else in it must not pass for a delivery repeated. From what was understood, so spaces and trace ids make no difference."""
+    else in it must not pass for a delivery repeated. From what was understood, so spaces and trace ids make no difference; what
+    nobody here understands is compared as it was sent."""
     if not message.is_told_by_id:
         return None
     return blake2b(msgspec.json.encode(message.body), digest_size=16).hexdigest()
@@ -97,15 +107,18 @@ def refuse(message: Screened, code: str, detail: str) -> Refusal:
 def _device_topic(topic: str) -> DeviceTopic:
     place = topics.parse(topic)
     if not isinstance(place, DeviceTopic):
-        raise MalformedMessage("bad_topic", f"{topic[:200]!r} is not a topic that devices send telemetry on")
+        raise MalformedMessage("bad_topic", f"{topic[:200]!r} is not a topic that devices send on")
     return place
 
 
 def _agree(place: DeviceTopic, envelope: MqttEnvelope) -> None:
-    expected = place.event_type if isinstance(place, topics.EventTopic) else _EVENT_TYPE_OF_TOPIC[type(place)]
+    if isinstance(place, topics.EventTopic | topics.WeighvisionTopic):
+        expected = place.event_type
+    else:
+        expected = _EVENT_TYPE_OF_TOPIC[type(place)]
     claims = {
         "tenant_id": (envelope.tenant_id, place.tenant_id),
-        "device_id": (envelope.device_id, place.device_id),
+        "device_id": (envelope.device_id, _speaker(place)),
         "event_type": (envelope.event_type, expected),
     }
     for name, (claimed, actual) in claims.items():
@@ -115,8 +128,10 @@ def _agree(place: DeviceTopic, envelope: MqttEnvelope) -> None:
             )
 
 
-def _body(place: DeviceTopic, envelope: MqttEnvelope, payload: DevicePayload) -> Body:
-    origin = _origin(place)
+def _body(place: DeviceTopic, envelope: MqttEnvelope) -> Body:
+    if isinstance(place, topics.EventTopic):
+        return _event(envelope)
+    origin, payload = _origin(place), payload_of(envelope)
     match place, payload:
         case topics.TelemetryBatchTopic(), TelemetryBatch() as batch:
             return StreamBatch(origin, batch)
@@ -126,12 +141,28 @@ def _body(place: DeviceTopic, envelope: MqttEnvelope, payload: DevicePayload) ->
                     "topic_mismatch", f"metric_type is {reading.metric_type!r}, the topic says {metric!r}"
                 )
             return SingleReading(origin, envelope.event_id, envelope.ts, metric, reading.value, reading.unit)
-        case topics.EventTopic(), TelemetryLoss() as loss:
-            return loss
         case topics.StatusTopic(), DeviceStatus() as status:
             return status
-    raise MalformedMessage("unknown_event_type", f"{envelope.event_type} has no owner on this edge")
+        case topics.WeighvisionTopic(session_id=session_id), payload if isinstance(payload, Said):
+            return SessionEvent(origin, session_id, envelope.event_id, envelope.ts, payload)
+    raise MalformedMessage("unknown_event_type", f"{envelope.event_type} does not belong on this topic")
+
+
+def _event(envelope: MqttEnvelope) -> Body:
+    """Two of our own types come on the event topic. Any other must be none of ours."""
+    if envelope.event_type not in (event_types.TELEMETRY_LOSS, event_types.IMAGE_CAPTURED):
+        return integrator_event(envelope)
+    payload = payload_of(envelope)
+    if isinstance(payload, ImageCaptured):
+        return LoneCapture(envelope.ts, payload)
+    assert isinstance(payload, TelemetryLoss)  # noqa: S101 - the type says so
+    return payload
+
+
+def _speaker(place: DeviceTopic) -> str:
+    """A weigh station's name in the topic is its device id: that level is the one that its credential may write to."""
+    return place.station_id if isinstance(place, topics.WeighvisionTopic) else place.device_id
 
 
 def _origin(place: DeviceTopic) -> Origin:
-    return Origin(place.tenant_id, place.farm_id, place.barn_id, place.device_id)
+    return Origin(place.tenant_id, place.farm_id, place.barn_id, _speaker(place))

@@ -5,14 +5,14 @@ from uuid import UUID
 
 from farmiq.contracts.decoding import DETAIL_LENGTH_MAX
 from farmiq.edge.ingress_gateway.screening import Refusal, Screened, screen
-from support.malformed import KINDS, good_message, malformed_messages, undeliverable_messages
+from support.malformed import KINDS, STATION_KINDS, good_message, malformed_messages, undeliverable_messages
 
 NIL = UUID(int=0)
 DECIDED_BY_THE_DATABASE = "not_provisioned"
 
 
 def test_what_the_cases_are_made_of_is_good() -> None:
-    for kind in KINDS:
+    for kind in (*KINDS, *STATION_KINDS):
         answer = screen(kind.topic, good_message(kind, NIL))
         assert isinstance(answer, Screened), (kind.event_type, answer)
 
@@ -48,7 +48,7 @@ def test_random_damage_is_refused_or_harmless_and_never_an_accident() -> None:
     rng = random.Random(7)
     seen = set()
     for _ in range(5000):
-        kind = rng.choice(KINDS)
+        kind = rng.choice((*KINDS, *STATION_KINDS))
         data = bytearray(good_message(kind, NIL))
         for _ in range(rng.randrange(1, 4)):
             at = rng.randrange(len(data))

@@ -4,10 +4,20 @@ import msgspec
 import pytest
 
 from farmiq.contracts.status import DeviceStatus
+from farmiq.edge.ingress_gateway.integrator_events import IntegratorEvent, LoneCapture
 from farmiq.edge.ingress_gateway.screening import Refusal, Screened, screen
 from farmiq.kit.mqtt import Message
 from farmiq.timeseries.samples import SingleReading, StreamBatch
-from support.telemetry import ELSEWHERE, HERE, batch_message, loss_message, reading_message, status_message
+from support.telemetry import (
+    ELSEWHERE,
+    HERE,
+    batch_message,
+    loss_message,
+    raw_message,
+    reading_message,
+    status_message,
+)
+from support.weighing import STATION, Weighing, message_of
 
 STREAM = uuid4()
 
@@ -79,7 +89,35 @@ def test_a_topic_that_is_none_of_ours_is_refused(topic: str) -> None:
     assert refused(topic, reading_message(1.0).payload).code == "bad_topic"
 
 
-def test_an_event_without_an_owner_here_is_refused() -> None:
+def test_an_event_of_an_integrators_own_is_taken_as_it_is() -> None:
     message = reading_message(1.0)
     topic = "iot/event/demo/farm-1/barn-1/node-1/door.opened"
-    assert refused(topic, changed(message, event_type="door.opened")).code == "unknown_event_type"
+    answer = screen(topic, changed(message, event_type="door.opened", payload={"door": 3, "by": "\u00fc"}))
+    assert isinstance(answer, Screened)
+    assert isinstance(answer.body, IntegratorEvent)
+    assert (answer.body.event_type, bytes(answer.body.payload)) == ("door.opened", '{"door":3,"by":"\u00fc"}'.encode())
+    assert answer.is_told_by_id
+
+
+def test_numbers_are_counted_as_they_are_written_out_and_text_that_looks_like_one_is_not() -> None:
+    message = reading_message(1.0)
+    topic = "iot/event/demo/farm-1/barn-1/node-1/door.opened"
+    harmless = {"hash": "1e99999", "quoted": 'a "1e999999999" b', "n": [1e300] * 3, "back": "\\"}
+    assert isinstance(screen(topic, changed(message, event_type="door.opened", payload=harmless)), Screened)
+    assert refused(topic, changed(message, event_type="door.opened", payload={"n": [1e300] * 500})).code == "too_large"
+
+
+def test_a_stations_event_is_its_sessions_and_the_stations_own() -> None:
+    weighing = Weighing()
+    event = weighing.weight(10, 120.5)
+    answer = screened(message_of(event))
+    assert answer.body == event
+    assert (answer.origin, answer.event_id, answer.ts) == (STATION, event.event_id, event.at)
+    other = message_of(event).payload.replace(b'"device_id":"station-1"', b'"device_id":"station-2"')
+    assert refused(message_of(event).topic, other).code == "topic_mismatch"
+
+
+def test_a_picture_without_a_session_comes_on_the_event_topic() -> None:
+    message = message_of(Weighing().image(10, 1))
+    topic = "iot/event/demo/farm-1/barn-1/station-1/weighvision.image.captured"
+    assert isinstance(screened(raw_message(topic, message.payload)).body, LoneCapture)

@@ -1,0 +1,98 @@
+"""Every SQL statement behind what people ask. The first of each question names the tenant."""
+
+from datetime import datetime
+from uuid import UUID
+
+import asyncpg
+import msgspec
+
+from farmiq.contracts.timestamps import EARLIEST, LATEST
+from farmiq.edge.weighvision_session import store
+from farmiq.edge.weighvision_session.kept import Kept
+from farmiq.kit.postgres import Connection
+
+ROWS_MAX = 1000
+"""Of the weights, results and operations of one session, newest first."""
+
+_PAGE = """
+    SELECT id, begun_at FROM weight_sessions
+     WHERE tenant_id = $1 AND begun_at >= $2 AND begun_at < $3 AND (begun_at, id) < ($4, $5)
+       AND ($6::text IS NULL OR device_id = $6) AND ($7::text IS NULL OR status = $7)
+       AND (incomplete_since IS NOT NULL OR NOT $8)
+     ORDER BY begun_at DESC, id DESC LIMIT $9
+"""
+_MINE = "SELECT id FROM weight_sessions WHERE tenant_id = $1 AND id = $2"
+_WEIGHTS = """
+    SELECT event_id, occurred_at, weight_kg, received_at FROM session_weights
+     WHERE session_id = $1 ORDER BY occurred_at DESC, event_id DESC LIMIT $2
+"""
+_BINDINGS = """
+    SELECT media_id, announced_at, attached_at, stored_at FROM session_pictures WHERE session_id = $1 ORDER BY media_id
+"""
+_RESULTS = """
+    SELECT id, media_id, predicted_weight_kg, confidence, model_version, occurred_at
+      FROM (SELECT * FROM session_results WHERE session_id = $1
+            UNION
+            SELECT result.* FROM session_pictures AS picture JOIN session_results AS result USING (media_id)
+             WHERE picture.session_id = $1) AS result
+     WHERE tenant_id = $2 ORDER BY occurred_at DESC, id DESC LIMIT $3
+"""
+_OPERATIONS = """
+    SELECT id, action, media_id, reason, done_at FROM session_operations
+     WHERE session_id = $1 ORDER BY done_at DESC, id DESC LIMIT $2
+"""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions. By when they began; one whose beginning is unknown, by when it was first heard of."""
+
+    tenant_id: str
+    device_id: str | None = None
+    status: str | None = None
+    is_incomplete: bool = False
+    since: datetime = EARLIEST
+    until: datetime = LATEST
+
+
+async def page(
+    connection: Connection, wanted: Wanted, after: tuple[datetime, UUID] | None, limit: int
+) -> list[tuple[datetime, Kept]]:
+    """Newest first, from behind `after`, each with when it began."""
+    at, after_id = after or (LATEST, UUID(int=2**128 - 1))
+    rows = await connection.fetch(
+        _PAGE,
+        wanted.tenant_id,
+        wanted.since,
+        wanted.until,
+        at,
+        after_id,
+        wanted.device_id,
+        wanted.status,
+        wanted.is_incomplete,
+        limit,
+    )
+    kept = {one.id: one for one in await store.read(connection, [row["id"] for row in rows])}
+    return [(row["begun_at"], kept[row["id"]]) for row in rows if row["id"] in kept]
+
+
+async def one(connection: Connection, tenant_id: str, session_id: UUID) -> Kept | None:
+    if await connection.fetchval(_MINE, tenant_id, session_id) is None:
+        return None
+    found = await store.read(connection, [session_id])
+    return found[0] if found else None
+
+
+async def weights(connection: Connection, kept: Kept) -> list[asyncpg.Record]:
+    return await connection.fetch(_WEIGHTS, kept.id, ROWS_MAX)
+
+
+async def bindings(connection: Connection, kept: Kept) -> list[asyncpg.Record]:
+    return await connection.fetch(_BINDINGS, kept.id)
+
+
+async def results(connection: Connection, kept: Kept) -> list[asyncpg.Record]:
+    return await connection.fetch(_RESULTS, kept.id, kept.origin.tenant_id, ROWS_MAX)
+
+
+async def operations(connection: Connection, kept: Kept) -> list[asyncpg.Record]:
+    return await connection.fetch(_OPERATIONS, kept.id, ROWS_MAX)

@@ -1,0 +1,75 @@
+"""When a session is late, and when the cloud is told how it ended.
+
+Everything here goes by the edge's clock and by when things came in, never by the station's times: a station that was offline for
+a day hands in old events, and nobody was late with them.
+"""
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from farmiq.edge.weighvision_session.ending import Told, digest_of
+from farmiq.edge.weighvision_session.session import Session
+
+
+class Patience(msgspec.Struct, frozen=True):
+    incomplete: timedelta
+    """How long pictures, or the end of the session, may be outstanding."""
+    settle: timedelta
+    """How long the news of the end waits for pictures and inference, so that the cloud is told once."""
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """When the edge heard of a session: first, last, and of its end."""
+
+    first_at: datetime
+    last_at: datetime
+    ended_at: datetime | None = None
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    incomplete_since: datetime | None
+    is_to_be_told: bool
+    look_at: datetime | None
+    """When to look again although nothing new came. None: not before something does."""
+
+
+def judge(
+    session: Session,
+    heard: Heard,
+    incomplete_since: datetime | None,
+    told: Told | None,
+    now: datetime,
+    patience: Patience,
+) -> Judgement:
+    late_at = overdue_at(session, heard, patience)
+    tell_at = telling_at(session, heard, told, now, patience)
+    is_late = late_at is not None and late_at <= now
+    waits = [at for at in (late_at, tell_at) if at is not None and at > now]
+    return Judgement(
+        incomplete_since=(incomplete_since or late_at) if is_late else None,
+        is_to_be_told=tell_at is not None and tell_at <= now,
+        look_at=min(waits, default=None),
+    )
+
+
+def overdue_at(session: Session, heard: Heard, patience: Patience) -> datetime | None:
+    """From when on the session is incomplete. None: nothing is outstanding.
+
+    Until the first picture is stored it counts from the first word about the session; then from its end; and while nobody has
+    ended it, from the last word.
+    """
+    if not session.is_awaited:
+        return None
+    if session.pictures_stored == 0:
+        return heard.first_at + patience.incomplete
+    return (heard.ended_at or heard.last_at) + patience.incomplete
+
+
+def telling_at(session: Session, heard: Heard, told: Told | None, now: datetime, patience: Patience) -> datetime | None:
+    """When the cloud is to be told how the session ended. None: it has not, or the cloud knows."""
+    if session.ended is None or (told is not None and told.digest == digest_of(session)):
+        return None
+    if told is not None or session.is_settled:
+        return now
+    return (heard.ended_at or heard.last_at) + patience.settle
