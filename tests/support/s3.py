@@ -7,7 +7,7 @@ import pytest
 
 from farmiq.stack.object_store import create_bucket
 from farmiq.stack.ports import free_port
-from farmiq.stack.seaweedfs import PORTS, SeaweedFs
+from farmiq.stack.seaweedfs import PORTS, S3Identity, SeaweedFs
 from support.run_folder import locked
 from support.server_process import SHARED, ServerProcess
 
@@ -20,10 +20,12 @@ class S3:
     bucket: str
 
 
-def start_seaweedfs(folder: Path, home: Path) -> ServerProcess:
+def start_seaweedfs(folder: Path, home: Path, identities: tuple[S3Identity, ...] = ()) -> ServerProcess:
+    """Unless `identities` says otherwise, one key opens every bucket."""
     ports = {name: free_port() for name in PORTS}
-    keys = [secrets.token_hex(16) for _ in range(3)]
-    process = ServerProcess(SeaweedFs(folder, ports, *keys), home, folder.with_suffix(".log"))
+    anybody = S3Identity("test", secrets.token_hex(16), secrets.token_hex(16))
+    store = SeaweedFs(folder, ports, identities or (anybody,), secrets.token_hex(16))
+    process = ServerProcess(store, home, folder.with_suffix(".log"))
     process.start()
     return process
 
@@ -38,7 +40,8 @@ def _seaweedfs(run_folder: Path) -> S3:
             SHARED.append(process)
             server = process.server
             assert isinstance(server, SeaweedFs)
-            note.write_text(json.dumps([server.endpoint, server.access_key, server.secret_key]))
+            key = server.identities[0]
+            note.write_text(json.dumps([server.endpoint, key.access_key, key.secret_key]))
     endpoint, access_key, secret_key = json.loads(note.read_text())
     return S3(endpoint, access_key, secret_key, bucket="")
 

@@ -55,10 +55,12 @@ def run_job(
     from farmiq.cli import job_database
     from farmiq.cli.job_catalogue import job_named
     from farmiq.cli.migrate import Tier, database_url
+    from farmiq.cli.object_store import with_object_store
     from farmiq.kit import logging
 
-    owned = job_named(name, os.environ)
-    url = database_url(Tier(owned.service.tier), os.environ, f"jobs run {name}")
+    tier = job_named(name, os.environ).service.tier
+    owned = job_named(name, with_object_store(os.environ, tier))
+    url = database_url(Tier(tier), os.environ, f"jobs run {name}")
     if not as_json:
         say(f"running {name}{' without changing anything' if dry_run else ''}")
     logging.configure("CRITICAL" if as_json else "WARNING")

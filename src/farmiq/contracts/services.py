@@ -28,9 +28,13 @@ SERVICES: Final = (
     Service("node-forwarder", "device"),
     Service("edge-ingress-gateway", "edge", 5103),
     Service("edge-telemetry-timeseries", "edge", 5104),
+    Service("edge-weighvision-session", "edge", 5105),
+    Service("edge-media-store", "edge", 5106),
     Service("edge-sync-forwarder", "edge", 5108),
     Service("cloud-ingestion", "cloud", 5201),
     Service("cloud-telemetry-service", "cloud", 5202),
+    Service("cloud-analytics-service", "cloud", 5203),
+    Service("cloud-media-store", "cloud", 5204),
 )
 
 

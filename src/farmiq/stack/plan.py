@@ -20,7 +20,6 @@ _NEEDS: Mapping[Tier, tuple[str, ...]] = {
     "edge": ("postgres", "mosquitto"),
     "cloud": ("postgres", "rabbitmq"),
 }
-DEFAULT_BUCKET = "farmiq-media"
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,6 @@ class Plan:
     secrets: Secrets
     servers: Servers
     urls: Urls
-    bucket: str
     services: tuple[OurService, ...]
 
     def children(self) -> list[Child]:
@@ -54,10 +52,8 @@ class Plan:
             "CLOUD_DATABASE_URL": self.urls.cloud_database,
             "MQTT_URL": self.urls.mqtt_operator,
             "AMQP_URL": self.urls.amqp,
-            "S3_ENDPOINT": self.urls.s3_endpoint,
-            "S3_ACCESS_KEY": self.urls.s3_access_key,
-            "S3_SECRET_KEY": self.urls.s3_secret_key,
-            "MEDIA_BUCKET": self.bucket,
+            **self.urls.s3_edge.variables(),
+            **{f"CLOUD_{name}": value for name, value in self.urls.s3_cloud.variables().items()},
             "ADMIN_TOKEN": self.secrets.admin_token,
         } | urls
 
@@ -72,4 +68,4 @@ def make_plan(home: Home, environ: Mapping[str, str], services: Sequence[Service
     urls = server_urls(servers, external, secrets)
     variables = service_variables(home, urls, secrets, ports)
     ours = tuple(OurService(service, ports.get(service.name), variables[service.name]) for service in services)
-    return Plan(home, external, secrets, servers, urls, environ.get("MEDIA_BUCKET") or DEFAULT_BUCKET, ours)
+    return Plan(home, external, secrets, servers, urls, ours)

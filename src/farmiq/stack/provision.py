@@ -1,4 +1,4 @@
-"""Makes what the services need inside the servers: databases, schemas, users, a bucket, and the demo farm. Safe to repeat."""
+"""Makes what the services need inside the servers: databases, schemas, users, buckets, and the demo farm. Safe to repeat."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,9 +25,10 @@ class DatabasesNotMade(StackError):
 
 async def provision_servers(plan: Plan) -> None:
     await _provide_databases(plan)
-    urls = plan.urls
-    await asyncio.to_thread(create_bucket, urls.s3_endpoint, urls.s3_access_key, urls.s3_secret_key, plan.bucket)
-    log.info("servers_provisioned", bucket=plan.bucket)
+    accounts = (plan.urls.s3_edge, plan.urls.s3_cloud)
+    for account in accounts:
+        await asyncio.to_thread(create_bucket, account.endpoint, account.access_key, account.secret_key, account.bucket)
+    log.info("servers_provisioned", buckets=[account.bucket for account in accounts])
 
 
 async def provision_farm(plan: Plan) -> None:

@@ -19,13 +19,30 @@ class VolumesAway(StackError):
 
 
 @dataclass(frozen=True)
+class S3Identity:
+    """Who may sign requests. `bucket` is the only one that it can see, make and fill; None is all of them."""
+
+    name: str
+    access_key: str
+    secret_key: str
+    bucket: str | None = None
+
+    def described(self) -> dict[str, object]:
+        limit = "" if self.bucket is None else f":{self.bucket}"
+        return {
+            "name": self.name,
+            "credentials": [{"accessKey": self.access_key, "secretKey": self.secret_key}],
+            "actions": [f"{action}{limit}" for action in ("Admin", "Read", "Write", "List", "Tagging")],
+        }
+
+
+@dataclass(frozen=True)
 class SeaweedFs:
-    """A private S3 object store that serves only requests signed with its one key."""
+    """A private S3 object store that serves only requests signed with the key of one of its identities."""
 
     folder: Path
     ports: dict[str, int]
-    access_key: str
-    secret_key: str
+    identities: tuple[S3Identity, ...]
     internal_key: str
 
     name = "seaweedfs"
@@ -46,12 +63,8 @@ class SeaweedFs:
         remove(self.outside())
         private_folder(self.folder)
         private_folder(self.folder / "data")
-        identity = {
-            "name": "farmiq",
-            "credentials": [{"accessKey": self.access_key, "secretKey": self.secret_key}],
-            "actions": ["Admin", "Read", "Write", "List", "Tagging"],
-        }
-        write_private(self.folder / "identities.json", json.dumps({"identities": [identity]}, indent=2))
+        identities = [identity.described() for identity in self.identities]
+        write_private(self.folder / "identities.json", json.dumps({"identities": identities}, indent=2))
         # The store's inner doors (filer, volumes) ask for a token too, or a neighbour on this machine could walk past S3.
         sections = ("jwt.signing", "jwt.signing.read", "jwt.filer_signing", "jwt.filer_signing.read")
         security = "".join(f'[{section}]\nkey = "{self.internal_key}"\n' for section in sections)

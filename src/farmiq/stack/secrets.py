@@ -31,6 +31,8 @@ class Secrets(Struct, frozen=True, kw_only=True):
     rabbitmq_cookie: str = field(default_factory=_hex)
     s3_access_key: str = field(default_factory=_hex)
     s3_secret_key: str = field(default_factory=_hex)
+    s3_cloud_access_key: str = field(default_factory=_hex)
+    s3_cloud_secret_key: str = field(default_factory=_hex)
     s3_internal_key: str = field(default_factory=_hex)
     admin_token: str = field(default_factory=_token)
     edge_token: str = field(default_factory=_token)

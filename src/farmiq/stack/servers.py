@@ -1,7 +1,7 @@
 """Which servers are ours and which ones the environment names, where they listen, and how to log in to each."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit, urlunsplit
 
 from farmiq.stack import demo_farm
@@ -13,7 +13,7 @@ from farmiq.stack.mosquitto_users import MqttUser, device_rules, gateway_rules, 
 from farmiq.stack.postgres import Postgres
 from farmiq.stack.rabbitmq import Epmd, RabbitMq
 from farmiq.stack.seaweedfs import PORTS as SEAWEEDFS_PORTS
-from farmiq.stack.seaweedfs import SeaweedFs
+from farmiq.stack.seaweedfs import S3Identity, SeaweedFs
 from farmiq.stack.secrets import Secrets
 
 GATEWAY_USER = "edge-ingress-gateway"
@@ -44,6 +44,24 @@ class Servers:
 
 
 @dataclass(frozen=True)
+class S3Account:
+    """One tier's way to its pictures. Ours may touch only its own bucket; in a store from outside both have the same keys."""
+
+    endpoint: str
+    access_key: str = field(repr=False)
+    secret_key: str = field(repr=False)
+    bucket: str
+
+    def variables(self) -> dict[str, str]:
+        return {
+            "S3_ENDPOINT": self.endpoint,
+            "S3_ACCESS_KEY": self.access_key,
+            "S3_SECRET_KEY": self.secret_key,
+            "MEDIA_BUCKET": self.bucket,
+        }
+
+
+@dataclass(frozen=True)
 class Urls:
     """Where everything is, with credentials, whoever runs it."""
 
@@ -53,9 +71,8 @@ class Urls:
     mqtt_device: str
     mqtt_operator: str
     amqp: str
-    s3_endpoint: str
-    s3_access_key: str
-    s3_secret_key: str
+    s3_edge: S3Account
+    s3_cloud: S3Account
 
 
 def server_ports(external: External) -> dict[str, int | None]:
@@ -98,15 +115,14 @@ def embedded_servers(home: Home, external: External, ports: Mapping[str, int], s
         seaweedfs = SeaweedFs(
             home.server_folder("seaweedfs"),
             {part: ports[f"seaweedfs-{part}"] for part in SEAWEEDFS_PORTS},
-            secrets.s3_access_key,
-            secrets.s3_secret_key,
+            s3_identities(secrets, external),
             secrets.s3_internal_key,
         )
     return Servers(postgres, mosquitto, epmd, rabbitmq, seaweedfs)
 
 
 def server_urls(servers: Servers, external: External, secrets: Secrets) -> Urls:
-    mqtt, store = servers.mosquitto, servers.seaweedfs
+    mqtt = servers.mosquitto
     return Urls(
         edge_database=external.edge_database_url or _database_url(servers, external, "edge", secrets.postgres_edge),
         cloud_database=external.cloud_database_url or _database_url(servers, external, "cloud", secrets.postgres_cloud),
@@ -114,9 +130,17 @@ def server_urls(servers: Servers, external: External, secrets: Secrets) -> Urls:
         mqtt_device=external.mqtt_url or (mqtt.device_url(demo_farm.DEVICE_ID, secrets.mqtt_device) if mqtt else ""),
         mqtt_operator=external.mqtt_url or (mqtt.url(OPERATOR_USER, secrets.mqtt_operator) if mqtt else ""),
         amqp=external.amqp_url or (servers.rabbitmq.url() if servers.rabbitmq else ""),
-        s3_endpoint=external.s3_endpoint or (store.endpoint if store else ""),
-        s3_access_key=external.s3_access_key or secrets.s3_access_key,
-        s3_secret_key=external.s3_secret_key or secrets.s3_secret_key,
+        s3_edge=_s3_account(servers, external, secrets.s3_access_key, secrets.s3_secret_key, external.media_bucket),
+        s3_cloud=_s3_account(
+            servers, external, secrets.s3_cloud_access_key, secrets.s3_cloud_secret_key, external.cloud_media_bucket
+        ),
+    )
+
+
+def s3_identities(secrets: Secrets, external: External) -> tuple[S3Identity, ...]:
+    return (
+        S3Identity("edge", secrets.s3_access_key, secrets.s3_secret_key, external.media_bucket),
+        S3Identity("cloud", secrets.s3_cloud_access_key, secrets.s3_cloud_secret_key, external.cloud_media_bucket),
     )
 
 
@@ -127,6 +151,12 @@ def mqtt_users(secrets: Secrets) -> tuple[MqttUser, ...]:
         MqttUser(demo_farm.DEVICE_ID, secrets.mqtt_device, device_rules(*place)),
         MqttUser(OPERATOR_USER, secrets.mqtt_operator, operator_rules()),
     )
+
+
+def _s3_account(servers: Servers, external: External, access_key: str, secret_key: str, bucket: str) -> S3Account:
+    if servers.seaweedfs:
+        return S3Account(servers.seaweedfs.endpoint, access_key, secret_key, bucket)
+    return S3Account(external.s3_endpoint or "", external.s3_access_key or "", external.s3_secret_key or "", bucket)
 
 
 def _database_url(servers: Servers, external: External, tier: str, password: str) -> str:

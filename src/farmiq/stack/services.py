@@ -25,7 +25,7 @@ _ANSWER_CHARS_MAX = 300
 _DECIDED_BY_THE_STACK = frozenset(
     {
         "DATABASE_URL", "EDGE_DATABASE_URL", "CLOUD_DATABASE_URL", "MQTT_URL", "AMQP_URL",
-        "S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY", "MEDIA_BUCKET", "PORT", "HOST",
+        "S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY", "MEDIA_BUCKET", "CLOUD_MEDIA_BUCKET", "PORT", "HOST",
     }
 )  # fmt: skip
 
@@ -94,15 +94,21 @@ def service_variables(home: Home, urls: Urls, secrets: Secrets, ports: Mapping[s
         | {"NODE_FORWARDER_SPOOL_DIR": str(home.spool_folder(demo_farm.DEVICE_ID)), "MQTT_URL": urls.mqtt_device},
         "edge-ingress-gateway": edge | {"MQTT_URL": urls.mqtt_gateway},
         "edge-telemetry-timeseries": edge,
+        "edge-weighvision-session": edge,
+        "edge-media-store": edge | urls.s3_edge.variables(),
         "edge-sync-forwarder": edge
+        | urls.s3_edge.variables()
         | {
             "CLOUD_INGESTION_URL": f"http://127.0.0.1:{ports.get('cloud-ingestion')}/api/v1/edge/batch",
             "CLOUD_INGESTION_TOKEN": secrets.edge_token,
+            "CLOUD_MEDIA_URL": f"http://127.0.0.1:{ports.get('cloud-media-store')}",
             "EDGE_CLUSTER_ID": demo_farm.EDGE_CLUSTER_ID,
             "INTERNAL_ADMIN_ENABLED": "true",
         },
         "cloud-ingestion": cloud,
         "cloud-telemetry-service": cloud,
+        "cloud-analytics-service": cloud,
+        "cloud-media-store": cloud | urls.s3_cloud.variables(),
     }
 
 

@@ -1,6 +1,6 @@
 """The messages of the documents, sent with `mosquitto_pub` and a device's own credential, are stored once, whatever happens.
 
-The weigh station's messages are not among them: nobody consumes `iot/weighvision/` at the edge yet."""
+The weigh station's messages have a file of their own, `test_weigh_sessions.py`."""
 
 import asyncio
 import json

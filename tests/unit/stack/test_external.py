@@ -36,3 +36,17 @@ def test_a_url_of_another_kind_is_refused_by_name_and_not_repeated(name: str) ->
     with pytest.raises(BadSettings, match=name) as refusal:
         read_external({name: "ftp://user:hidden@host"})
     assert "hidden" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("environ", "named"),
+    [
+        ({"MEDIA_BUCKET": "farmiq-*"}, "MEDIA_BUCKET"),
+        ({"CLOUD_MEDIA_BUCKET": "../edge"}, "CLOUD_MEDIA_BUCKET"),
+        ({"MEDIA_BUCKET": "pictures", "CLOUD_MEDIA_BUCKET": "pictures"}, "the same"),
+        ({"MEDIA_BUCKET": "farmiq-cloud-media"}, "the same"),
+    ],
+)
+def test_a_bucket_that_would_open_more_than_one_tiers_pictures_is_refused(environ: dict[str, str], named: str) -> None:
+    with pytest.raises(BadSettings, match=named):
+        read_external(environ)

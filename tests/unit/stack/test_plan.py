@@ -71,10 +71,37 @@ def test_the_edge_sends_its_batches_to_where_the_cloud_listens(home: Home) -> No
     )
 
 
+def test_each_tier_keeps_its_pictures_in_a_bucket_and_with_a_key_of_its_own(home: Home) -> None:
+    plan = make_plan(home, {}, SERVICES)
+    edge, cloud = (variables_of(plan, name) for name in ("edge-media-store", "cloud-media-store"))
+    assert (edge["MEDIA_BUCKET"], cloud["MEDIA_BUCKET"]) == ("farmiq-media", "farmiq-cloud-media")
+    for name in ("S3_ACCESS_KEY", "S3_SECRET_KEY"):
+        assert edge[name] != cloud[name]
+    assert plan.servers.seaweedfs is not None
+    assert {identity.access_key: identity.bucket for identity in plan.servers.seaweedfs.identities} == {
+        tier["S3_ACCESS_KEY"]: tier["MEDIA_BUCKET"] for tier in (edge, cloud)
+    }
+    # The forwarder reads the edge's pictures and asks the cloud where to put them; it never holds the cloud's key.
+    forwarder = variables_of(plan, "edge-sync-forwarder")
+    assert forwarder.items() >= {name: edge[name] for name in ("S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY")}.items()
+    assert forwarder["CLOUD_MEDIA_URL"] == plan.environment()["CLOUD_MEDIA_STORE_URL"]
+
+
+def test_a_home_from_before_the_cloud_had_pictures_keeps_the_key_of_the_edge(home: Home) -> None:
+    before = msgspec.structs.asdict(make_plan(home, {}, SERVICES).secrets)
+    older = {name: value for name, value in before.items() if not name.startswith("s3_cloud")}
+    home.secrets_file.write_bytes(msgspec.json.encode(older))
+    after = make_plan(home, {}, SERVICES)
+    assert {name: getattr(after.secrets, name) for name in older} == older
+    assert variables_of(after, "edge-media-store")["S3_ACCESS_KEY"] == before["s3_access_key"]
+    assert variables_of(after, "cloud-media-store")["S3_ACCESS_KEY"] not in before.values()
+
+
 def test_the_environment_names_everything_that_is_promised(home: Home) -> None:
     promised = {
         "EDGE_DATABASE_URL", "CLOUD_DATABASE_URL", "MQTT_URL", "AMQP_URL", "S3_ENDPOINT", "S3_ACCESS_KEY",
-        "S3_SECRET_KEY", "MEDIA_BUCKET", "ADMIN_TOKEN",
+        "S3_SECRET_KEY", "MEDIA_BUCKET", "CLOUD_S3_ENDPOINT", "CLOUD_S3_ACCESS_KEY", "CLOUD_S3_SECRET_KEY",
+        "CLOUD_MEDIA_BUCKET", "ADMIN_TOKEN",
     }  # fmt: skip
     promised |= {service.url_variable for service in SERVICES if service.port is not None}
     environment = make_plan(home, {}, SERVICES).environment()
@@ -91,6 +118,15 @@ def test_servers_that_the_environment_names_are_used_instead(home: Home) -> None
     for name in ("MQTT_URL", "AMQP_URL", "S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY"):
         assert environment[name] == EXTERNAL[name]
     assert variables_of(plan, "node-forwarder")["MQTT_URL"] == EXTERNAL["MQTT_URL"]
+
+
+def test_a_store_from_outside_serves_both_tiers_from_one_account_and_two_buckets(home: Home) -> None:
+    buckets = {"MEDIA_BUCKET": "barn-pictures", "CLOUD_MEDIA_BUCKET": "all-pictures"}
+    plan = make_plan(home, EXTERNAL | buckets, SERVICES)
+    edge, cloud = (variables_of(plan, name) for name in ("edge-media-store", "cloud-media-store"))
+    assert (edge["MEDIA_BUCKET"], cloud["MEDIA_BUCKET"]) == ("barn-pictures", "all-pictures")
+    for name in ("S3_ENDPOINT", "S3_ACCESS_KEY", "S3_SECRET_KEY"):
+        assert edge[name] == cloud[name] == EXTERNAL[name]
 
 
 def test_one_database_from_outside_leaves_the_other_embedded(home: Home) -> None:

@@ -1,0 +1,152 @@
+"""What happens to a picture, step by step. Each step is one transaction; whoever dies between two leaves a row that says so."""
+
+from datetime import datetime
+from typing import Final, Literal
+from uuid import UUID, uuid5
+
+from msgspec import Struct
+
+from farmiq import outbox
+from farmiq.contracts import event_types
+from farmiq.contracts.media import MediaStored
+from farmiq.edge.alerts import raise_alert
+from farmiq.edge.media_store import store
+from farmiq.edge.media_store.picture import NewPicture, Picture, ShownState
+from farmiq.edge.media_store.verdicts import Again, GivenUp, Sound, Unfit, disagreement
+from farmiq.edge.sync_forwarder.intake import PictureToSend, follow_picture
+from farmiq.edge.weighvision_session import intake as sessions
+from farmiq.edge.weighvision_session.events import StoredPicture
+from farmiq.kit.http_server import ApiError
+from farmiq.kit.postgres import Connection, Pool
+from farmiq.timeseries.asking import asking
+
+# As live samples: a picture's event is small, and the bytes that follow it take their own way.
+PRIORITY: Final = 10
+REFUSED_ALERT: Final = "media-refused"
+MISSING_ALERT: Final = "media-missing"
+"""One of each for a tenant. `cleanup` closes them."""
+
+Outcome = ShownState | Literal["forgotten"]
+
+
+class Settled(Struct, frozen=True):
+    """What is true of the picture now. `is_ours`: this transaction made it so, and not one before it."""
+
+    outcome: Outcome
+    is_ours: bool = False
+    unfit: Unfit | None = None
+
+
+async def admit(pool: Pool, new: NewPicture, *, presigns_per_minute: int, first_check_seconds: float) -> None:
+    """The row is committed before the URL is handed out: no upload is ever a stranger here."""
+    async with asking(pool) as connection, connection.transaction():
+        wait_seconds = await store.take_turn(connection, new.origin.device_id, presigns_per_minute)
+        if wait_seconds:
+            raise ApiError(
+                429,
+                "too_fast",
+                f"This device may ask for {presigns_per_minute} upload URLs a minute",
+                retry_after_seconds=int(wait_seconds + 0.999),
+            )
+        await store.add(connection, new, first_check_seconds=first_check_seconds)
+
+
+async def settle(pool: Pool, picture: Picture, finding: Sound | Unfit | GivenUp | Again, at: datetime) -> Settled:
+    """Write down what was found. Somebody may have been faster: then theirs holds, and nothing happens twice."""
+    async with asking(pool) as connection, connection.transaction():
+        now = await store.lock(connection, picture.media_id)
+        if now is None:
+            return Settled("forgotten")
+        if now.state != "presigned":
+            return Settled(now.state)
+        match finding:
+            case Sound():
+                return await _store(connection, now, finding, at)
+            case Unfit():
+                return await _refuse(connection, now, finding)
+            case GivenUp():
+                return await _give_up(connection, now)
+            case Again(seconds):
+                await store.check_again(connection, picture, seconds)
+        return Settled(now.shown_state)
+
+
+async def _store(connection: Connection, picture: Picture, sound: Sound, at: datetime) -> Settled:
+    if (unfit := disagreement(picture, sound)) is not None:
+        return await _refuse(connection, picture, unfit)
+    stored = await store.mark_stored(connection, picture.media_id, sound, at)
+    await outbox.append(connection, [media_stored(stored, at)])
+    await follow_picture(connection, _to_send(stored, sound))
+    await sessions.picture_stored(
+        connection, StoredPicture(stored.origin, stored.media_id, stored.session_id, at, stored.trace_id)
+    )
+    return Settled("stored", is_ours=True)
+
+
+async def _refuse(connection: Connection, picture: Picture, unfit: Unfit) -> Settled:
+    await store.mark_refused(connection, picture.media_id, unfit)
+    subject = f"A picture of {picture.device_id} was refused: {unfit.code}"
+    evidence = {"media_id": str(picture.media_id), "object_key": picture.object_key, "detail": unfit.detail}
+    await raise_alert(connection, "picture_refused", subject, REFUSED_ALERT, evidence, picture.tenant_id)
+    return Settled("refused", is_ours=True, unfit=unfit)
+
+
+async def _give_up(connection: Connection, picture: Picture) -> Settled:
+    """One that nobody ever spoke of was not taken, or not to its end: there is nothing to remember."""
+    if picture.announced_at is None:
+        await store.forget(connection, picture.media_id)
+        return Settled("forgotten", is_ours=True)
+    await store.mark_missing(connection, picture.media_id)
+    subject = f"A picture that {picture.device_id} announced is not in the object store"
+    evidence = {"media_id": str(picture.media_id), "object_key": picture.object_key}
+    await raise_alert(connection, "picture_missing", subject, MISSING_ALERT, evidence, picture.tenant_id)
+    return Settled("missing", is_ours=True)
+
+
+def event_id_of(media_id: UUID) -> UUID:
+    """Derived, so that a picture which is verified once more after a restored backup is the same event to the cloud."""
+    return uuid5(media_id, event_types.MEDIA_STORED)
+
+
+def media_stored(picture: Picture, at: datetime) -> outbox.Event:
+    assert picture.size_bytes is not None  # noqa: S101 - a stored picture was measured
+    payload = MediaStored(
+        media_id=picture.media_id,
+        mime_type=picture.mime_type,
+        size_bytes=picture.size_bytes,
+        bucket=picture.bucket,
+        object_key=picture.object_key,
+        sha256=picture.sha256,
+        captured_at=picture.captured_at,
+    )
+    return outbox.Event(
+        id=event_id_of(picture.media_id),
+        tenant_id=picture.tenant_id,
+        farm_id=picture.farm_id,
+        barn_id=picture.barn_id,
+        device_id=picture.device_id,
+        session_id=picture.session_id,
+        event_type=event_types.MEDIA_STORED,
+        occurred_at=at,
+        trace_id=picture.trace_id,
+        payload=payload,
+        priority=PRIORITY,
+    )
+
+
+def _to_send(picture: Picture, sound: Sound) -> PictureToSend:
+    return PictureToSend(
+        tenant_id=picture.tenant_id,
+        farm_id=picture.farm_id,
+        barn_id=picture.barn_id,
+        device_id=picture.device_id,
+        session_id=picture.session_id,
+        media_id=picture.media_id,
+        bucket=picture.bucket,
+        object_key=picture.object_key,
+        mime_type=picture.mime_type,
+        size_bytes=sound.size_bytes,
+        sha256=sound.sha256,
+        captured_at=picture.captured_at,
+        trace_id=picture.trace_id,
+    )

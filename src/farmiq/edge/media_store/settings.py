@@ -1,0 +1,43 @@
+from typing import Annotated
+
+from msgspec import Meta
+
+from farmiq.kit.pictures import PIXELS_MAX
+from farmiq.kit.s3 import PUT_SECONDS_MAX
+from farmiq.kit.s3_settings import Url
+from farmiq.kit.settings import HttpSettings, Port, Positive, Secret, Settings
+
+
+class MediaStoreSettings(HttpSettings, frozen=True, kw_only=True):
+    port: Port = 5106
+    database_url: Secret
+    admin_token: Secret
+    s3_public_endpoint: Url | None = None
+    """The object store as devices and browsers reach it, when that is another address than S3_ENDPOINT. Signed into URLs."""
+    media_public_url: Url | None = None
+    """This service as devices reach it. Needed only behind a proxy that changes scheme or host."""
+    media_bytes_max: Annotated[int, Meta(ge=1024, le=100 * 1024 * 1024)] = 10 * 1024 * 1024
+    media_pixels_max: Annotated[int, Meta(ge=1, le=PIXELS_MAX)] = PIXELS_MAX
+    media_presigns_per_minute: Annotated[int, Meta(ge=1, le=100_000)] = 300
+    """Of one device, over all replicas. A station that was offline for a day sends its pictures at this pace."""
+    media_url_seconds: Annotated[int, Meta(ge=1, le=PUT_SECONDS_MAX)] = PUT_SECONDS_MAX
+    media_upload_grace_seconds: Positive = 3600
+    """After its URL has expired, until an upload that never came is given up: one that began in time may end late."""
+    media_sweep_seconds: Annotated[float, Meta(gt=0, le=3600)] = 60.0
+    """How often an upload that nobody announced is looked for."""
+    media_uploads_at_once: Annotated[int, Meta(ge=1, le=64)] = 8
+    """Of those that come through this service. Each holds up to MEDIA_BYTES_MAX of memory."""
+    media_checks_at_once: Annotated[int, Meta(ge=1, le=64)] = 4
+    """Pictures that are read back at the same time. Each holds up to MEDIA_BYTES_MAX of memory."""
+
+
+class MediaRetentionSettings(Settings, frozen=True, kw_only=True):
+    """Read by the jobs, in the service and in `farmiq jobs run`."""
+
+    media_retention_days: Positive = 90
+    media_delete_unfinalized: bool = False
+    """True deletes pictures past their retention although their weigh session was never finalized."""
+    retention_require_sync: bool = True
+    """False deletes pictures past their retention although the cloud does not have them: logged, counted, alerted."""
+    media_refused_keep_hours: Annotated[int, Meta(ge=0, le=24 * 365)] = 72
+    """How long the bytes of a refused picture can still be looked at. Its row stays until MEDIA_RETENTION_DAYS."""

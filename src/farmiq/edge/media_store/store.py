@@ -1,0 +1,301 @@
+"""Every SQL statement about pictures. The time of checks and of the devices' pace is the database's: replicas agree about it."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
+
+import asyncpg
+
+from farmiq.contracts.timestamps import EARLIEST, LATEST
+from farmiq.edge.media_store.picture import NewPicture, Picture, picture_of
+from farmiq.edge.media_store.retention import OldPicture
+from farmiq.edge.media_store.verdicts import Sound, Unfit
+from farmiq.kit.object_inventory import Expected
+from farmiq.kit.postgres import Connection
+from farmiq.timeseries.stream import Origin
+
+_COLUMNS = ", ".join("id AS media_id" if name == "media_id" else name for name in Picture.__struct_fields__)
+
+# `used_to` runs ahead of the clock by one share of a minute for each URL, and by a minute at most.
+_TAKE_TURN = """
+    INSERT INTO media_presign_pace AS pace (device_id, used_to)
+    VALUES ($1, clock_timestamp() + interval '1 minute' / $2::int)
+    ON CONFLICT (device_id) DO UPDATE
+       SET used_to = greatest(pace.used_to, clock_timestamp()) + interval '1 minute' / $2::int
+     WHERE greatest(pace.used_to, clock_timestamp()) + interval '1 minute' / $2::int
+           <= clock_timestamp() + interval '1 minute'
+    RETURNING true
+"""
+_TURN_IN = """
+    SELECT extract(epoch FROM used_to + interval '1 minute' / $2::int - interval '1 minute' - clock_timestamp())::float8
+      FROM media_presign_pace WHERE device_id = $1
+"""
+_ADD = """
+    INSERT INTO media_objects
+           (id, tenant_id, farm_id, barn_id, device_id, station_id, session_id, bucket, object_key, mime_type, size_bytes,
+            sha256, captured_at, expires_at, trace_id, upload_token_hash, next_check_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, now() + make_interval(secs => $17))
+"""
+_OF_DEVICE = f"SELECT {_COLUMNS} FROM media_objects WHERE id = $1 AND tenant_id = $2 AND device_id = $3"  # noqa: S608 - our own constants
+_OF_TENANT = f"SELECT {_COLUMNS} FROM media_objects WHERE id = $1 AND tenant_id = $2"  # noqa: S608 - our own constants
+_LOCK = f"SELECT {_COLUMNS} FROM media_objects WHERE id = $1 FOR UPDATE"  # noqa: S608 - our own constants
+# In the order of the ids: two transactions that name the same pictures must not wait for each other.
+_LOCK_ALL = f"SELECT {_COLUMNS} FROM media_objects WHERE id = ANY ($1) ORDER BY id FOR UPDATE"  # noqa: S608 - our own constants
+_BY_TOKEN = f"SELECT {_COLUMNS} FROM media_objects WHERE id = $1 AND upload_token_hash = $2"  # noqa: S608 - our own constants
+_CLAIM_BODY = """
+    UPDATE media_objects SET size_bytes = $2, sha256 = $3
+     WHERE id = $1 AND state = 'presigned' AND coalesce(size_bytes, $2) = $2 AND coalesce(sha256, $3) = $3
+    RETURNING true
+"""
+_ANNOUNCE = """
+    UPDATE media_objects
+       SET announced_at = coalesce(announced_at, now()), session_id = coalesce(session_id, $2),
+           size_bytes = CASE WHEN state IN ('presigned', 'missing') THEN coalesce(size_bytes, $3) ELSE size_bytes END,
+           sha256 = CASE WHEN state IN ('presigned', 'missing') THEN coalesce(sha256, $4) ELSE sha256 END,
+           checks = CASE WHEN state = 'missing' OR announced_at IS NULL THEN 0 ELSE checks END,
+           next_check_at = CASE WHEN state IN ('presigned', 'missing') THEN now() + make_interval(secs => $5) END,
+           state = CASE WHEN state = 'missing' THEN 'presigned' ELSE state END
+     WHERE id = $1
+"""
+_BIND = "UPDATE media_objects SET session_id = $2 WHERE id = $1"
+_CLAIM_DUE = f"""
+    WITH due AS MATERIALIZED (
+      SELECT id FROM media_objects WHERE state = 'presigned' AND next_check_at <= now()
+       ORDER BY next_check_at LIMIT $1 FOR UPDATE SKIP LOCKED)
+    UPDATE media_objects SET next_check_at = now() + make_interval(secs => $2), checks = checks + 1
+     WHERE id = ANY (ARRAY(SELECT id FROM due))
+    RETURNING {_COLUMNS}
+"""  # noqa: S608 - our own constants
+# Only whoever still holds the claim: an announcement that came meanwhile has its own time.
+_CHECK_AGAIN = """
+    UPDATE media_objects SET next_check_at = now() + make_interval(secs => $3), checks = greatest(checks - $4, 0)
+     WHERE id = $1 AND state = 'presigned' AND next_check_at = $2
+"""
+_MARK_STORED = f"""
+    UPDATE media_objects
+       SET state = 'stored', size_bytes = $2, sha256 = $3, width_px = $4, height_px = $5, stored_at = $6, verified_at = $6,
+           next_check_at = NULL, upload_token_hash = NULL
+     WHERE id = $1
+    RETURNING {_COLUMNS}
+"""  # noqa: S608 - our own constants
+_MARK_REFUSED = """
+    UPDATE media_objects
+       SET state = 'refused', refused_reason = $2, refused_detail = $3, refused_at = now(), next_check_at = NULL,
+           upload_token_hash = NULL
+     WHERE id = $1
+"""
+_MARK_MISSING = """
+    UPDATE media_objects SET state = 'missing', next_check_at = NULL, upload_token_hash = NULL WHERE id = $1
+"""
+_FORGET = "DELETE FROM media_objects WHERE id = $1"
+_UNSETTLED = """
+    SELECT count(*) FILTER (WHERE announced_at IS NULL) AS presigned,
+           count(*) FILTER (WHERE announced_at IS NOT NULL) AS awaited
+      FROM media_objects WHERE state = 'presigned'
+"""
+_SETTLED_BADLY = """
+    SELECT (SELECT count(*) FROM media_objects WHERE state = 'refused') AS refused,
+           (SELECT count(*) FROM media_objects WHERE state = 'missing') AS missing
+"""
+_OLD = """
+    SELECT id, bucket, object_key, session_id, kept_from FROM media_objects
+     WHERE state <> 'presigned' AND kept_from < $1 AND (kept_from, id) > ($2, $3)
+     ORDER BY kept_from, id LIMIT $4
+"""
+_OLD_REFUSED = """
+    SELECT id, bucket, object_key, session_id, kept_from FROM media_objects
+     WHERE state = 'refused' AND object_removed_at IS NULL AND refused_at <= $1 ORDER BY refused_at LIMIT $2
+"""
+_NOTE_REMOVED = "UPDATE media_objects SET object_removed_at = now() WHERE id = ANY ($1) AND state = 'refused'"
+# Not one that was announced once more meanwhile, and is being looked for again.
+_DELETE_ROWS = "DELETE FROM media_objects WHERE id = ANY ($1) AND state <> 'presigned'"
+_TROUBLES = """
+    SELECT count(*) FILTER (WHERE state = 'refused' AND object_removed_at IS NULL) AS refused,
+           count(*) FILTER (WHERE state = 'missing') AS missing
+      FROM media_objects WHERE tenant_id = $1 AND state IN ('refused', 'missing')
+"""
+_EXPECTED = """
+    SELECT object_key, CASE WHEN state = 'stored' THEN size_bytes END AS size_bytes, tenant_id, id, state = 'stored'
+      FROM media_objects WHERE bucket = $1 AND object_key COLLATE "C" > $2 ORDER BY object_key COLLATE "C" LIMIT $3
+"""
+_MISSING_IDS = "SELECT id FROM media_objects WHERE state = 'missing' AND bucket = $1"
+_TALLY = """
+    SELECT session_id, count(*) FILTER (WHERE state = 'stored') AS stored,
+           count(*) FILTER (WHERE state = 'presigned' AND announced_at IS NOT NULL) AS awaited,
+           count(*) FILTER (WHERE state = 'presigned' AND announced_at IS NULL) AS presigned,
+           count(*) FILTER (WHERE state = 'refused') AS refused,
+           count(*) FILTER (WHERE state = 'missing') AS missing
+      FROM media_objects WHERE tenant_id = $1 AND session_id = ANY ($2) GROUP BY session_id
+"""
+
+
+async def take_turn(connection: Connection, device_id: str, per_minute: int) -> float:
+    """0 when the device may have a URL now, else after how many seconds."""
+    if await connection.fetchval(_TAKE_TURN, device_id, per_minute):
+        return 0.0
+    return max(1.0, await connection.fetchval(_TURN_IN, device_id, per_minute) or 0.0)
+
+
+async def add(connection: Connection, new: NewPicture, *, first_check_seconds: float) -> None:
+    origin = new.origin
+    await connection.execute(
+        _ADD, new.media_id, origin.tenant_id, origin.farm_id, origin.barn_id, origin.device_id, new.station_id,
+        new.session_id, new.bucket, new.object_key, new.mime_type, new.size_bytes, new.sha256, new.captured_at,
+        new.expires_at, new.trace_id, new.upload_token_hash, first_check_seconds,
+    )  # fmt: skip
+
+
+async def of_device(connection: Connection, media_id: UUID, origin: Origin) -> Picture | None:
+    return _one(await connection.fetchrow(_OF_DEVICE, media_id, origin.tenant_id, origin.device_id))
+
+
+async def of_tenant(connection: Connection, media_id: UUID, tenant_id: str) -> Picture | None:
+    return _one(await connection.fetchrow(_OF_TENANT, media_id, tenant_id))
+
+
+async def by_token(connection: Connection, media_id: UUID, token_hash: bytes) -> Picture | None:
+    return _one(await connection.fetchrow(_BY_TOKEN, media_id, token_hash))
+
+
+async def claim_body(connection: Connection, media_id: UUID, size_bytes: int, sha256: str) -> bool:
+    """From now on the picture is these bytes and no others. False when it is others already, or was dealt with."""
+    return bool(await connection.fetchval(_CLAIM_BODY, media_id, size_bytes, sha256))
+
+
+async def lock(connection: Connection, media_id: UUID) -> Picture | None:
+    return _one(await connection.fetchrow(_LOCK, media_id))
+
+
+async def lock_all(connection: Connection, media_ids: Sequence[UUID]) -> dict[UUID, Picture]:
+    rows = await connection.fetch(_LOCK_ALL, list(media_ids))
+    return {row["media_id"]: picture_of(row) for row in rows}
+
+
+async def announce(
+    connection: Connection,
+    media_id: UUID,
+    *,
+    session_id: UUID | None = None,
+    size_bytes: int | None = None,
+    sha256: str | None = None,
+    check_in_seconds: float = 0.0,
+) -> None:
+    """Somebody says that it is there. What was known of it stays; what was not is filled in."""
+    await connection.execute(_ANNOUNCE, media_id, session_id, size_bytes, sha256, check_in_seconds)
+
+
+async def bind(connection: Connection, media_id: UUID, session_id: UUID) -> None:
+    await connection.execute(_BIND, media_id, session_id)
+
+
+async def claim_due(connection: Connection, limit: int, lease_seconds: float) -> list[Picture]:
+    """Those to look for now. Nobody else looks for them until the lease is over."""
+    return [picture_of(row) for row in await connection.fetch(_CLAIM_DUE, limit, lease_seconds)]
+
+
+async def check_again(connection: Connection, picture: Picture, seconds: float, *, was_looked_for: bool = True) -> None:
+    """A look that the object store did not answer counts as none."""
+    await connection.execute(_CHECK_AGAIN, picture.media_id, picture.next_check_at, seconds, 0 if was_looked_for else 1)
+
+
+async def mark_stored(connection: Connection, media_id: UUID, sound: Sound, at: datetime) -> Picture:
+    row = await connection.fetchrow(
+        _MARK_STORED, media_id, sound.size_bytes, sound.sha256, sound.width_px, sound.height_px, at
+    )
+    assert row is not None  # noqa: S101 - the caller holds the row's lock
+    return picture_of(row)
+
+
+async def mark_refused(connection: Connection, media_id: UUID, unfit: Unfit) -> None:
+    await connection.execute(_MARK_REFUSED, media_id, unfit.code, unfit.detail)
+
+
+async def mark_missing(connection: Connection, media_id: UUID) -> None:
+    await connection.execute(_MARK_MISSING, media_id)
+
+
+async def forget(connection: Connection, media_id: UUID) -> None:
+    await connection.execute(_FORGET, media_id)
+
+
+async def counts(connection: Connection) -> dict[str, int]:
+    """How many pictures are in each state but the good one."""
+    unsettled, badly = await connection.fetchrow(_UNSETTLED), await connection.fetchrow(_SETTLED_BADLY)
+    return {**dict(unsettled or {}), **dict(badly or {})}
+
+
+async def old_pictures(
+    connection: Connection, before: datetime, after: OldPicture | None, limit: int
+) -> list[OldPicture]:
+    """Oldest first, from behind `after`."""
+    position = (EARLIEST, UUID(int=0)) if after is None else (after.kept_from, after.media_id)
+    return [OldPicture(*row) for row in await connection.fetch(_OLD, before, *position, limit)]
+
+
+async def old_refused(connection: Connection, before: datetime, limit: int) -> list[OldPicture]:
+    return [OldPicture(*row) for row in await connection.fetch(_OLD_REFUSED, before, limit)]
+
+
+async def note_removed(connection: Connection, media_ids: Sequence[UUID]) -> None:
+    await connection.execute(_NOTE_REMOVED, list(media_ids))
+
+
+async def delete_rows(connection: Connection, media_ids: Sequence[UUID]) -> None:
+    await connection.execute(_DELETE_ROWS, list(media_ids))
+
+
+async def troubles(connection: Connection, tenant_id: str) -> asyncpg.Record:
+    row = await connection.fetchrow(_TROUBLES, tenant_id)
+    assert row is not None  # noqa: S101 - a select of counts has its one row
+    return row
+
+
+async def expected(connection: Connection, bucket: str, page_rows: int = 1000) -> AsyncIterator[Expected]:
+    """Where an object must be, or may be, in byte order of the keys."""
+    last = ""
+    while rows := await connection.fetch(_EXPECTED, bucket, last, page_rows):
+        for row in rows:
+            yield Expected(*row)
+        last = rows[-1]["object_key"]
+
+
+async def missing_ids(connection: Connection, bucket: str) -> set[UUID]:
+    return {row["id"] for row in await connection.fetch(_MISSING_IDS, bucket)}
+
+
+async def tally(connection: Connection, tenant_id: str, session_ids: Sequence[UUID]) -> list[asyncpg.Record]:
+    return await connection.fetch(_TALLY, tenant_id, list(session_ids))
+
+
+async def page(
+    connection: Connection,
+    tenant_id: str,
+    filters: Mapping[str, object],
+    after: tuple[datetime, UUID] | None,
+    limit: int,
+) -> list[Picture]:
+    """Newest first. `filters` are columns of ours with the value that each must have; `awaited` is a state here too."""
+    at, after_id = after or (LATEST, UUID(int=2**128 - 1))
+    conditions = [_condition(name, number) for number, name in enumerate(filters, 5)]
+    statement = f"""
+        SELECT {_COLUMNS} FROM media_objects
+         WHERE tenant_id = $1 AND (captured_at, id) < ($2, $3) {" ".join(conditions)}
+         ORDER BY captured_at DESC, id DESC LIMIT $4
+    """  # noqa: S608 - column names and conditions are the constants below
+    rows = await connection.fetch(statement, tenant_id, at, after_id, limit, *filters.values())
+    return [picture_of(row) for row in rows]
+
+
+_CONDITIONS = {
+    "session_id": "AND session_id = ${}",
+    "device_id": "AND device_id = ${}",
+    "state": "AND CASE WHEN state = 'presigned' AND announced_at IS NOT NULL THEN 'awaited' ELSE state END = ${}",
+}
+
+
+def _condition(name: str, number: int) -> str:
+    return _CONDITIONS[name].format(number)
+
+
+def _one(row: asyncpg.Record | None) -> Picture | None:
+    return None if row is None else picture_of(row)

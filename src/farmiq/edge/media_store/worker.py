@@ -1,0 +1,70 @@
+"""Looks for the pictures that were announced, and for those that nobody announced. Any number of replicas side by side."""
+
+import asyncio
+from typing import Final
+
+from farmiq.edge.media_store import store
+from farmiq.edge.media_store.inspection import Inspector
+from farmiq.kit.errors import Transient
+from farmiq.kit.lifecycle import Lifetime
+from farmiq.kit.logging import get_logger
+from farmiq.kit.postgres import RETRY
+from farmiq.kit.retry import Backoff
+
+LOOK_SECONDS: Final = 0.5
+"""The announcement comes from another process, inside its transaction: nothing wakes us, and looking costs one index page."""
+LEASE_SECONDS: Final = 30.0
+"""How long a picture waits when whoever was looking at it died. Looking twice at one does no harm."""
+COUNT_SECONDS: Final = 15.0
+PAUSE_SECONDS_MAX: Final = 10.0
+
+# What says nothing about a picture: a neighbour is away or busy.
+AWAY: Final[tuple[type[BaseException], ...]] = (Transient, *RETRY)
+
+log = get_logger(__name__)
+
+
+async def look_for_pictures(life: Lifetime, inspector: Inspector, at_once: int) -> None:
+    """Until the service stops. Cut anywhere, it has only delayed what it held by the lease."""
+    backoff = Backoff(base_seconds=LOOK_SECONDS, cap_seconds=PAUSE_SECONDS_MAX)
+    is_running = True
+    while is_running:
+        try:
+            found = await look(inspector, at_once)
+            backoff.reset()
+        except AWAY as error:
+            log.warning("pictures_not_looked_for", reason=str(error) or type(error).__name__)
+            found = None
+        if found:
+            is_running = not life.stopping.is_set()
+        else:
+            is_running = await life.pause(backoff.next_seconds() if found is None else LOOK_SECONDS)
+
+
+async def look(inspector: Inspector, at_once: int) -> int:
+    """Look at up to `at_once` pictures that are due. Answers how many there were."""
+    async with inspector.pool.acquire() as connection:
+        due = await store.claim_due(connection, at_once, LEASE_SECONDS)
+    looks = await asyncio.gather(*(inspector.inspect(picture) for picture in due), return_exceptions=True)
+    for picture, failure in zip(due, looks, strict=True):
+        if isinstance(failure, AWAY):
+            raise failure
+        if isinstance(failure, Exception):
+            # Our own mistake about this picture. It is tried again when its lease is over, and costs no other picture its turn.
+            inspector.counters.failed.inc()
+            log.error("picture_not_inspected", media_id=str(picture.media_id), exc_info=failure)
+        elif isinstance(failure, BaseException):
+            raise failure
+    return len(due)
+
+
+async def count_pictures(life: Lifetime, inspector: Inspector) -> None:
+    """How many are in which state, for whoever reads the metrics."""
+    is_running = True
+    while is_running:
+        try:
+            async with inspector.pool.acquire() as connection:
+                inspector.counters.saw(await store.counts(connection))
+        except RETRY as error:
+            log.warning("pictures_not_counted", reason=str(error) or type(error).__name__)
+        is_running = await life.pause(COUNT_SECONDS)
