@@ -6,8 +6,10 @@ boto3 blocks, so its calls run in a small thread pool of their own: a slow store
 import asyncio
 import base64
 import hashlib
-from collections.abc import AsyncIterator, Callable
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
 SIGNED_HEADERS = frozenset({"content-length", "content-type", "host", "if-none-match", "x-amz-checksum-sha256"})
 PUT_SECONDS_MAX = 300
 GET_SECONDS_MAX = 300
+DELETE_KEYS_MAX = 1000
+READ_BYTES = 256 * 1024
+
+_FILENAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,99}")
 
 T = TypeVar("T")
 
@@ -40,6 +46,12 @@ class StoreRefused(FarmiqError):
     """The object store refused the request. Check S3_ACCESS_KEY and S3_SECRET_KEY, and this machine's clock."""
 
     code = "object_store_refused"
+
+
+class BucketMissing(StoreAway):
+    """There is no such bucket, which says nothing about any object. Make it, or correct MEDIA_BUCKET."""
+
+    code = "bucket_missing"
 
 
 class ObjectMissing(FarmiqError):
@@ -77,6 +89,14 @@ class StoredObject(msgspec.Struct, frozen=True):
     key: str
     size_bytes: int
     modified_at: datetime
+
+
+class Digest(msgspec.Struct, frozen=True):
+    """What an object's bytes are, as they were read back."""
+
+    size_bytes: int
+    sha256: bytes
+    etag: str | None = None
 
 
 class ObjectStore:
@@ -139,10 +159,25 @@ class ObjectStore:
         }
         return PresignedPut(url, headers)
 
-    def presign_get(self, bucket: str, key: str, *, expires_seconds: int) -> str:
+    def presign_get(
+        self,
+        bucket: str,
+        key: str,
+        *,
+        expires_seconds: int,
+        content_type: str | None = None,
+        filename: str | None = None,
+    ) -> str:
+        """`content_type` and `filename` are signed in: a browser takes the body for that and for nothing else, and saves it."""
         _require(1 <= expires_seconds <= GET_SECONDS_MAX, f"expires_seconds must be 1 to {GET_SECONDS_MAX}")
+        said: dict[str, Any] = {}
+        if content_type is not None:
+            said["ResponseContentType"] = content_type
+        if filename is not None:
+            _require(_FILENAME.fullmatch(filename) is not None, "a file name is letters, digits, dots and hyphens")
+            said["ResponseContentDisposition"] = f'attachment; filename="{filename}"'
         return self._client.generate_presigned_url(
-            "get_object", Params={"Bucket": bucket, "Key": key}, ExpiresIn=expires_seconds
+            "get_object", Params={"Bucket": bucket, "Key": key, **said}, ExpiresIn=expires_seconds
         )
 
     async def put(self, bucket: str, key: str, body: bytes, *, content_type: str, must_be_new: bool = False) -> None:
@@ -165,6 +200,10 @@ class ObjectStore:
         """The body, unless it is larger than `bytes_max`: then nothing of it is read."""
         return await self._call(partial(self._read, bucket, key, bytes_max))
 
+    async def digest(self, bucket: str, key: str, *, bytes_max: int) -> Digest:
+        """Size and SHA-256 of what the store gives back now, in flat memory. ObjectTooLarge before a byte of more is read."""
+        return await self._call(partial(self._hash, bucket, key, bytes_max))
+
     async def head(self, bucket: str, key: str) -> StoredObject:
         found = await self._call(partial(self._client.head_object, Bucket=bucket, Key=key))
         return StoredObject(key, found["ContentLength"], found["LastModified"])
@@ -173,26 +212,62 @@ class ObjectStore:
         """An object that is not there counts as deleted."""
         await self._call(partial(self._client.delete_object, Bucket=bucket, Key=key))
 
+    async def delete_many(self, bucket: str, keys: Sequence[str]) -> None:
+        """Objects that are not there count as deleted. Raises unless all of them are gone."""
+        for first in range(0, len(keys), DELETE_KEYS_MAX):
+            named: Any = [{"Key": key} for key in keys[first : first + DELETE_KEYS_MAX]]
+            answer = await self._call(
+                partial(self._client.delete_objects, Bucket=bucket, Delete={"Objects": named, "Quiet": True})
+            )
+            if kept := answer.get("Errors"):
+                raise StoreAway(f"{len(kept)} objects were not deleted, the first because: {kept[0].get('Message')}")
+
     async def list_objects(
         self, bucket: str, prefix: str = "", *, page_size: int = 1000
     ) -> AsyncIterator[StoredObject]:
-        """In key order, a page at a time."""
-        position: dict[str, Any] = {}
-        while True:
-            page = await self._call(
-                partial(self._client.list_objects_v2, Bucket=bucket, Prefix=prefix, MaxKeys=page_size, **position)
-            )
+        """A page at a time, in an order that is the store's own: `object_inventory.walk` has one that all stores share."""
+        async for page in self._pages(bucket, prefix, page_size):
             for item in page.get("Contents", []):
                 yield StoredObject(item["Key"], item["Size"], item["LastModified"])
+
+    async def list_folder(
+        self, bucket: str, prefix: str = "", *, page_size: int = 1000
+    ) -> AsyncIterator[tuple[list[str], list[StoredObject]]]:
+        """One level: pages of the prefixes below it, each ending in a slash, and of the objects that lie in it.
+
+        A key that itself ends in a slash is the mark of a folder, which some stores show for one that was emptied: no object.
+        """
+        async for page in self._pages(bucket, prefix, page_size, Delimiter="/"):
+            folders = [part["Prefix"] for part in page.get("CommonPrefixes", [])]
+            objects = [
+                StoredObject(item["Key"], item["Size"], item["LastModified"])
+                for item in page.get("Contents", [])
+                if not item["Key"].endswith("/")
+            ]
+            yield folders, objects
+
+    async def _pages(self, bucket: str, prefix: str, page_size: int, **more: Any) -> AsyncIterator[Any]:
+        position: dict[str, Any] = {}
+        while True:
+            asked = {"Bucket": bucket, "Prefix": prefix, "MaxKeys": page_size, **more, **position}
+            page = await self._call(partial(self._client.list_objects_v2, **asked))
+            yield page
             if not page["IsTruncated"]:
                 return
             position = {"ContinuationToken": page["NextContinuationToken"]}
 
+    async def require_bucket(self, bucket: str) -> None:
+        """`BucketMissing` unless it is there. For readiness: an object that is asked for may be missing with its bucket."""
+        try:
+            await self._call(partial(self._client.head_bucket, Bucket=bucket))
+        except ObjectMissing as error:
+            raise BucketMissing(f"The object store at {self._endpoint} has no bucket {bucket}") from error
+
     async def ensure_bucket(self, bucket: str) -> None:
         """Make the bucket unless it is there. Several replicas may do this at once."""
         try:
-            await self._call(partial(self._client.head_bucket, Bucket=bucket))
-        except ObjectMissing:
+            await self.require_bucket(bucket)
+        except BucketMissing:
             await self._call(partial(self._create_bucket, bucket))
 
     def _create_bucket(self, bucket: str) -> None:
@@ -208,10 +283,20 @@ class ObjectStore:
 
     def _read(self, bucket: str, key: str, bytes_max: int) -> bytes:
         found = self._client.get_object(Bucket=bucket, Key=key)
-        with found["Body"] as stream:
-            if found["ContentLength"] > bytes_max:
-                raise ObjectTooLarge(f"{bucket}/{key} has {found['ContentLength']} bytes, more than {bytes_max}")
+        # Closed by us: used as a context by itself, it gives the bare response, which does not notice that it was cut short.
+        with closing(found["Body"]) as stream:
+            _refuse_larger(bucket, key, found["ContentLength"], bytes_max)
             return stream.read()
+
+    def _hash(self, bucket: str, key: str, bytes_max: int) -> Digest:
+        found = self._client.get_object(Bucket=bucket, Key=key)
+        with closing(found["Body"]) as stream:
+            _refuse_larger(bucket, key, found["ContentLength"], bytes_max)
+            hashed, size_bytes = hashlib.sha256(), 0
+            for chunk in stream.iter_chunks(READ_BYTES):
+                hashed.update(chunk)
+                size_bytes += len(chunk)
+        return Digest(size_bytes, hashed.digest(), found.get("ETag"))
 
     async def _call(self, work: Callable[[], T]) -> T:
         try:
@@ -223,6 +308,8 @@ class ObjectStore:
 
     def _name(self, error: ClientError) -> FarmiqError:
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        if error.response.get("Error", {}).get("Code") == "NoSuchBucket":
+            return BucketMissing(f"The object store at {self._endpoint} has no such bucket: {error}")
         if status == 404:
             return ObjectMissing(str(error))
         if status == 412:
@@ -241,6 +328,11 @@ def check_signature(url: str) -> None:
     signed = frozenset(query.get("X-Amz-SignedHeaders", [""])[0].split(";"))
     if signed != SIGNED_HEADERS or any("checksum" in name.lower() for name in query):
         raise UnsafePresign(f"The S3 library signed {sorted(signed)} instead of {sorted(SIGNED_HEADERS)}")
+
+
+def _refuse_larger(bucket: str, key: str, size_bytes: int, bytes_max: int) -> None:
+    if size_bytes > bytes_max:
+        raise ObjectTooLarge(f"{bucket}/{key} has {size_bytes} bytes, more than {bytes_max}")
 
 
 def _require(is_met: bool, what: str) -> None:

@@ -25,6 +25,8 @@ class DatabasesNotMade(StackError):
 
 async def provision_servers(plan: Plan) -> None:
     await _provide_databases(plan)
+    if plan.servers.seaweedfs:
+        await plan.servers.seaweedfs.sync_before_answering()
     accounts = (plan.urls.s3_edge, plan.urls.s3_cloud)
     for account in accounts:
         await asyncio.to_thread(create_bucket, account.endpoint, account.access_key, account.secret_key, account.bucket)

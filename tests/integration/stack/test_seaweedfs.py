@@ -1,3 +1,6 @@
+import asyncio
+import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -57,6 +60,23 @@ def test_what_was_acknowledged_survives_kill_9(process: ServerProcess, store: Se
         create_bucket(store.endpoint, EDGE.access_key, EDGE.secret_key, "pictures")
         assert {key: s3.get_object(Bucket="pictures", Key=key)["Body"].read() for key in bodies} == bodies
         s3.put_object(Bucket="pictures", Key="after.jpg", Body=b"x")
+
+
+def test_the_bytes_and_the_listing_of_an_upload_are_synced_before_it_is_answered(
+    process: ServerProcess, store: SeaweedFs, tmp_path: Path
+) -> None:
+    asyncio.run(store.sync_before_answering())
+    trace = tmp_path / "trace"
+    watching = ["strace", "-f", "-y", "-e", "trace=fsync,fdatasync", "-o", str(trace), "-p", str(process.pid)]
+    with closing(client(store)) as s3, subprocess.Popen(watching, stderr=subprocess.PIPE, text=True) as strace:
+        assert strace.stderr is not None
+        assert "attached" in strace.stderr.readline()
+        s3.put_object(Bucket="pictures", Key="synced.jpg", Body=b"x" * 300_000)
+        strace.send_signal(signal.SIGINT)
+        strace.wait(timeout=30)
+    synced = trace.read_text()
+    assert ".dat>" in synced
+    assert "filer.db" in synced
 
 
 def test_a_wrong_key_opens_nothing(store: SeaweedFs) -> None:

@@ -4,7 +4,7 @@ import pytest
 from aiormq.exceptions import AMQPConnectionError, ChannelInvalidStateError
 
 from farmiq.kit.amqp_channel import is_away
-from farmiq.kit.amqp_topology import Queue
+from farmiq.kit.amqp_topology import Binding, Queue, Topology, routes
 
 
 def test_a_queue_with_a_dead_letter_queue_loses_nothing_on_the_way_there() -> None:
@@ -58,3 +58,43 @@ async def test_a_cancellation_that_nobody_asked_for_is_the_brokers_and_a_real_on
     await asyncio.wait({task})
 
     assert answers == [False]
+
+
+ROUTED = Topology(
+    queues=(Queue("work"),),
+    bindings=(
+        Binding("exact", "work", "telemetry.ingested"),
+        Binding("any", "work", "#"),
+        Binding("deep", "work", "media.#"),
+        Binding("one", "work", "media.*"),
+        Binding("end", "work", "#.stored"),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("exchange", "routing_key", "is_routed"),
+    [
+        ("", "work", True),
+        ("", "other", False),
+        ("exact", "telemetry.ingested", True),
+        ("exact", "telemetry.ingested.twice", False),
+        ("exact", "telemetry", False),
+        ("any", "", True),
+        ("any", "door.opened", True),
+        ("deep", "media", True),
+        ("deep", "media.a.b", True),
+        ("deep", "medias.a", False),
+        ("one", "media", False),
+        ("one", "media.a", True),
+        ("one", "media.a.b", False),
+        ("end", "stored", True),
+        ("end", "media.picture.stored", True),
+        ("end", "media.stored.again", False),
+        ("unknown", "media.stored", False),
+    ],
+)
+def test_a_message_that_should_reach_a_queue_is_told_from_one_that_nobody_wants(
+    exchange: str, routing_key: str, is_routed: bool
+) -> None:
+    assert routes(ROUTED, exchange, routing_key) == is_routed

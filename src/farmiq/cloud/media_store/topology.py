@@ -1,0 +1,12 @@
+"""What this service needs on the bus: its own queue, where its failed messages wait, its dead letters, and what reaches it."""
+
+from farmiq.cloud.work_queues import work_queue
+from farmiq.contracts import bus
+from farmiq.kit.amqp_topology import Topology
+
+SERVICE = "cloud-media-store"
+WORK_QUEUE = work_queue(SERVICE, bus.MEDIA_STORE_QUEUE)
+
+
+def topology() -> Topology:
+    return WORK_QUEUE.topology()
