@@ -1,6 +1,7 @@
 """A look into a queue of the bus."""
 
 import aiormq
+from aiormq.abc import DeliveredMessage
 from pamqp.commands import Basic
 
 from farmiq.contracts.decoding import decode
@@ -10,12 +11,17 @@ from farmiq.contracts.limits import BUS_MESSAGE_BYTES_MAX
 
 async def take_all(amqp_url: str, queue: str) -> list[BusEnvelope]:
     """Every event that waits in the queue, taken out of it."""
+    messages = await take_messages(amqp_url, queue)
+    return [decode(BusEnvelope, message.body, max_bytes=BUS_MESSAGE_BYTES_MAX) for message in messages]
+
+
+async def take_messages(amqp_url: str, queue: str) -> list[DeliveredMessage]:
     connection = await aiormq.connect(amqp_url)
     try:
         channel = await connection.channel()
         found = []
         while not isinstance((message := await channel.basic_get(queue, no_ack=True)).delivery, Basic.GetEmpty):
-            found.append(decode(BusEnvelope, message.body, max_bytes=BUS_MESSAGE_BYTES_MAX))
+            found.append(message)
         return found
     finally:
         await connection.close()

@@ -48,25 +48,30 @@ def rabbitmq_url(_rabbitmq: RabbitMq) -> str:
     return _rabbitmq.url()
 
 
+def fresh_vhost(server: RabbitMq) -> Iterator[str]:
+    """The URL of a virtual host that is deleted at the end, with everything in it."""
+    name, everything = f"t{secrets.token_hex(6)}", ", ".join(['<<".*">>'] * 3)
+    control(
+        server,
+        f'ok = rabbit_vhost:add(<<"{name}">>, <<"test">>)',
+        f'ok = rabbit_auth_backend_internal:set_permissions(<<"{server.user}">>, <<"{name}">>, {everything}, <<"test">>)',
+    )
+    yield server.url(name)
+    control(server, f'ok = rabbit_vhost:delete(<<"{name}">>, <<"test">>)')
+
+
 @pytest.fixture
 def new_vhost(_rabbitmq: RabbitMq) -> Iterator[NewVirtualHost]:
     """Call it for the URL of a fresh virtual host. Deleted after the test, with everything in it."""
-    made: list[str] = []
+    made: list[Iterator[str]] = []
 
     def make() -> str:
-        name, user = f"t{secrets.token_hex(6)}", _rabbitmq.user
-        everything = ", ".join(['<<".*">>'] * 3)
-        control(
-            _rabbitmq,
-            f'ok = rabbit_vhost:add(<<"{name}">>, <<"test">>)',
-            f'ok = rabbit_auth_backend_internal:set_permissions(<<"{user}">>, <<"{name}">>, {everything}, <<"test">>)',
-        )
-        made.append(name)
-        return _rabbitmq.url(name)
+        made.append(fresh_vhost(_rabbitmq))
+        return next(made[-1])
 
     yield make
-    for name in made:
-        control(_rabbitmq, f'ok = rabbit_vhost:delete(<<"{name}">>, <<"test">>)')
+    for one in made:
+        next(one, None)
 
 
 def control(server: RabbitMq, *expressions: str) -> None:

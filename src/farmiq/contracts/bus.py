@@ -1,10 +1,10 @@
 """RabbitMQ names: exchanges, queues, dead-letter queues, and which routing keys reach which queue. Pure data.
 
     farmiq.{domain}.exchange             topic exchanges; the domain is the first word of the event type
-    farmiq.{service}.{purpose}.queue
+    farmiq.{service}.{purpose}.queue     one for each service that consumes; nothing is bound to a queue that nobody reads
     farmiq.{service}.dlq.queue           reached through the default exchange, so it needs no binding
 
-Routing keys are event types. A queue is declared by the service that consumes it: one that nobody reads never fills.
+Routing keys are event types.
 
 `telemetry.aggregated` has two producers: cloud-telemetry-service, and edges that send aggregates instead of samples. So it
 reaches cloud-telemetry-service too, which takes those that an edge sent, as `EDGE_HEADER` says.
@@ -34,7 +34,6 @@ EXCHANGES: Final = (
 )
 
 TELEMETRY_INGEST_QUEUE: Final = "farmiq.cloud-telemetry-service.ingest.queue"
-TELEMETRY_AGG_QUEUE: Final = "farmiq.cloud-telemetry-service.agg.queue"
 ANALYTICS_KPI_QUEUE: Final = "farmiq.cloud-analytics-service.kpi.queue"
 MEDIA_STORE_QUEUE: Final = "farmiq.cloud-media-store.store.queue"
 
@@ -59,13 +58,17 @@ BINDINGS: Final = (
     Binding(INFERENCE_EXCHANGE, TELEMETRY_INGEST_QUEUE, "inference.#"),
     Binding(SYNC_EXCHANGE, TELEMETRY_INGEST_QUEUE, "sync.#"),
     Binding(EVENT_EXCHANGE, TELEMETRY_INGEST_QUEUE, "#"),
-    Binding(TELEMETRY_EXCHANGE, TELEMETRY_AGG_QUEUE, event_types.TELEMETRY_INGESTED),
-    Binding(TELEMETRY_EXCHANGE, TELEMETRY_AGG_QUEUE, event_types.TELEMETRY_BATCH_INGESTED),
-    Binding(TELEMETRY_EXCHANGE, ANALYTICS_KPI_QUEUE, "telemetry.#"),
-    Binding(WEIGHVISION_EXCHANGE, ANALYTICS_KPI_QUEUE, "weighvision.#"),
-    Binding(INFERENCE_EXCHANGE, ANALYTICS_KPI_QUEUE, "inference.#"),
+    Binding(TELEMETRY_EXCHANGE, ANALYTICS_KPI_QUEUE, event_types.TELEMETRY_INGESTED),
+    Binding(TELEMETRY_EXCHANGE, ANALYTICS_KPI_QUEUE, event_types.TELEMETRY_BATCH_INGESTED),
+    Binding(TELEMETRY_EXCHANGE, ANALYTICS_KPI_QUEUE, event_types.TELEMETRY_AGGREGATED),
+    Binding(TELEMETRY_EXCHANGE, ANALYTICS_KPI_QUEUE, event_types.TELEMETRY_LOSS),
+    Binding(WEIGHVISION_EXCHANGE, ANALYTICS_KPI_QUEUE, event_types.SESSION_CREATED),
+    Binding(WEIGHVISION_EXCHANGE, ANALYTICS_KPI_QUEUE, event_types.SESSION_FINALIZED),
+    Binding(WEIGHVISION_EXCHANGE, ANALYTICS_KPI_QUEUE, event_types.SESSION_CANCELLED),
+    Binding(WEIGHVISION_EXCHANGE, ANALYTICS_KPI_QUEUE, event_types.WEIGHT_RECORDED),
+    Binding(INFERENCE_EXCHANGE, ANALYTICS_KPI_QUEUE, event_types.INFERENCE_COMPLETED),
+    # Whatever is about media, so that a type which we do not know yet is kept as a dead letter and not sent back to its edge.
     Binding(MEDIA_EXCHANGE, MEDIA_STORE_QUEUE, "media.#"),
-    Binding(WEIGHVISION_EXCHANGE, MEDIA_STORE_QUEUE, event_types.SESSION_CREATED),
 )
 
 

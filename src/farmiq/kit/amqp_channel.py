@@ -13,6 +13,7 @@ from aiormq.abc import AbstractChannel, AbstractConnection
 from aiormq.exceptions import AMQPConnectionError, AMQPError, ChannelInvalidStateError, ProbableAuthenticationError
 from yarl import URL
 
+from farmiq.kit.amqp_hosts import each_host, said
 from farmiq.kit.clock import Clock
 from farmiq.kit.errors import Fatal, Transient
 from farmiq.kit.logging import get_logger
@@ -55,6 +56,17 @@ def say(error: BaseException) -> str:
     return str(error) or "the connection ended"
 
 
+async def close(connection: AbstractConnection) -> None:
+    """A broker that is gone, or does not answer, is no reason to fail here."""
+    try:
+        async with asyncio.timeout(CLOSE_SECONDS_MAX):
+            # Given an error of its own, aiormq ends what still waits here with it, and not with a CancelledError.
+            await connection.close(AMQPConnectionError("the connection was closed"))
+    except (Exception, asyncio.CancelledError) as error:
+        if not is_away(error):
+            raise
+
+
 class LastingChannel:
     """`prepare` declares and consumes on each new channel; `fail` hears of what can't heal by itself."""
 
@@ -69,13 +81,13 @@ class LastingChannel:
     ) -> None:
         self.number = 0
         self.connections = 0
-        self._url = URL(url).update_query(heartbeat=HEARTBEAT_SECONDS)
-        self._where = f"{self._url.host}:{self._url.port or 5672}"
+        self._hosts = [host.update_query(heartbeat=HEARTBEAT_SECONDS) for host in each_host(url)]
+        self._where = said(self._hosts)
         self._name = name
         self._prepare = prepare
         self._fail = fail
         self._clock = clock or Clock()
-        self._log = log.bind(bus=self._where, connection_name=name)
+        self._log = log.bind(connection_name=name)
         self._channel: AbstractChannel | None = None
         self._failure: Fatal | None = None
         self._settled = asyncio.Event()  # ready, or failed for good
@@ -112,27 +124,29 @@ class LastingChannel:
 
     async def _keep_open(self) -> None:
         backoff = Backoff(0.1, RECONNECT_CAP_SECONDS)
-        last_reason = ""
+        noted: set[str] = set()
         while True:
             started, connections = self._clock.monotonic(), self.connections
             try:
-                reason = await self._live()
+                reason = await self._live(self._hosts[0])
             except Fatal as error:
                 self._end_with(error)
                 return
-            last_reason = self._note(self.connections > connections, reason, last_reason)
+            self._note(self.connections > connections, reason, noted)
+            # The next one, also when this one had worked: it may be the only node of a cluster that is gone.
+            self._hosts = [*self._hosts[1:], self._hosts[0]]
             if self._clock.monotonic() - started > RECONNECT_CAP_SECONDS:
                 backoff.reset()
             await asyncio.sleep(backoff.next_seconds())
 
-    async def _live(self) -> str:
+    async def _live(self, host: URL) -> str:
         """From connecting to the end of the connection. Returns why it ended."""
         connection: AbstractConnection | None = None
         try:
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
-                connection = await aiormq.connect(self._url, client_properties={"connection_name": self._name})
+                connection = await aiormq.connect(host, client_properties={"connection_name": self._name})
                 channel = await self._open(connection)
-            self._become_ready(channel)
+            self._become_ready(channel, host)
             return await self._end_of(channel)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - what is not the broker's is logged or raised
             self._pass_over(error, "bus_connection_broken")
@@ -150,11 +164,11 @@ class LastingChannel:
         await self._prepare(channel)
         return channel
 
-    def _become_ready(self, channel: AbstractChannel) -> None:
+    def _become_ready(self, channel: AbstractChannel, host: URL) -> None:
         self.connections += 1
         self._channel = channel
         self._settled.set()
-        self._log.info("bus_connected")
+        self._log.info("bus_connected", bus=said([host]))
 
     async def _end_of(self, channel: AbstractChannel) -> str:
         given_up = asyncio.create_task(self._given_up.wait())
@@ -170,9 +184,7 @@ class LastingChannel:
 
     async def _close(self, connection: AbstractConnection) -> None:
         try:
-            async with asyncio.timeout(CLOSE_SECONDS_MAX):
-                # Given an error of its own, aiormq ends what still waits here with it, and not with a CancelledError.
-                await connection.close(AMQPConnectionError("the connection was closed"))
+            await close(connection)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - what is not the broker's is logged or raised
             self._pass_over(error, "bus_close_failed")
 
@@ -182,19 +194,20 @@ class LastingChannel:
             return
         if isinstance(error, asyncio.CancelledError | Fatal):
             raise error
-        self._log.error(event, exc_info=error)
+        self._log.error(event, bus=self._where, exc_info=error)
 
     def _end_with(self, error: Fatal) -> None:
-        self._log.error("bus_failed", reason=str(error))
+        self._log.error("bus_failed", bus=self._where, reason=str(error))
         self._failure = error
         self._settled.set()
         if self._fail is not None:
             self._fail(error)
 
-    def _note(self, was_ready: bool, reason: str, last_reason: str) -> str:
-        """Log each change once, however often it is tried."""
+    def _note(self, was_ready: bool, reason: str, noted: set[str]) -> None:
+        """Log each change once, however often it is tried and however many nodes are."""
         if was_ready:
-            self._log.warning("bus_connection_lost", reason=reason)
-        elif reason != last_reason:
-            self._log.warning("bus_connect_failed", reason=reason)
-        return "" if was_ready else reason
+            noted.clear()
+            self._log.warning("bus_connection_lost", bus=said(self._hosts[:1]), reason=reason)
+        elif reason not in noted:
+            noted.add(reason)
+            self._log.warning("bus_connect_failed", bus=said(self._hosts[:1]), reason=reason)

@@ -4,13 +4,15 @@ Every queue is a durable quorum queue. What a queue refuses or gives up on goes 
 the message leaves the queue only when the dead-letter queue has confirmed it. RabbitMQ grants that only together with
 `reject-publish`, so a full queue refuses new messages (the publisher is told) instead of dropping old ones.
 
-A new queue is bound only after it has rested. RabbitMQ writes the name of a quorum queue's log to disk half a second after
+A queue is bound only after it has rested. RabbitMQ writes the name of a quorum queue's log to disk half a second after
 it was made; killed before that, it comes back with an empty log, although it had confirmed what was in it. As nothing is
-routed to a queue without bindings, nothing can be confirmed before it would survive.
+routed to a queue without bindings, nothing can be confirmed before it would survive. How old a queue is can't be asked, and a
+replica that starts beside us may have made it a moment ago: so whoever binds has known the queue for as long as it takes,
+also when it was there before.
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence, Set
 from typing import Any
 
 import msgspec
@@ -36,6 +38,7 @@ class Queue(msgspec.Struct, frozen=True):
     dead_letter_queue: str | None = None
     delivery_limit: int | None = None
     bytes_max: int | None = None
+    ttl_ms: int | None = None
 
     def arguments(self) -> dict[str, Any]:
         arguments: dict[str, Any] = {"x-queue-type": "quorum", "x-overflow": "reject-publish"}
@@ -48,6 +51,8 @@ class Queue(msgspec.Struct, frozen=True):
             arguments["x-delivery-limit"] = self.delivery_limit
         if self.bytes_max is not None:
             arguments["x-max-length-bytes"] = self.bytes_max
+        if self.ttl_ms is not None:
+            arguments["x-message-ttl"] = self.ttl_ms
         return arguments
 
 
@@ -78,26 +83,53 @@ async def declare(channel: AbstractChannel, topology: Topology) -> None:
     for exchange in topology.exchanges:
         declaring = channel.exchange_declare(exchange.name, exchange_type=exchange.kind, durable=True)
         await _compatibly("exchange", exchange.name, declaring)
-    is_new = False
     for queue in topology.queues:
-        is_new = await _is_missing(channel.connection, queue.name) or is_new
         making = channel.queue_declare(queue.name, durable=True, arguments=queue.arguments())
         await _compatibly("queue", queue.name, making)
-    if is_new:
+    if topology.queues:
         await asyncio.sleep(topology.rest_seconds)
     for binding in topology.bindings:
         await channel.queue_bind(binding.queue, binding.exchange, binding.routing_key)
 
 
-async def _is_missing(connection: AbstractConnection, queue: str) -> bool:
-    """RabbitMQ answers no by closing the channel, so each question has one of its own."""
+def routes(topology: Topology, exchange: str, routing_key: str) -> bool:
+    """Whether a message published so should reach a queue."""
+    if not exchange:
+        return any(queue.name == routing_key for queue in topology.queues)
+    words = routing_key.split(".")
+    return any(
+        binding.exchange == exchange and _fits(binding.routing_key.split("."), words) for binding in topology.bindings
+    )
+
+
+def _fits(pattern: Sequence[str], words: Sequence[str]) -> bool:
+    """A topic exchange's rule: `*` is one word, `#` any number of them."""
+    if not pattern:
+        return not words
+    if pattern[0] == "#":
+        return any(_fits(pattern[1:], words[place:]) for place in range(len(words) + 1))
+    return bool(words) and pattern[0] in ("*", words[0]) and _fits(pattern[1:], words[1:])
+
+
+def without(topology: Topology, names: Set[str]) -> Topology:
+    """The same but for these exchanges and queues, and what is bound to them."""
+    return msgspec.structs.replace(
+        topology,
+        exchanges=tuple(one for one in topology.exchanges if one.name not in names),
+        queues=tuple(one for one in topology.queues if one.name not in names),
+        bindings=tuple(one for one in topology.bindings if not {one.exchange, one.queue} & names),
+    )
+
+
+async def depth(connection: AbstractConnection, queue: str) -> int | None:
+    """How many messages wait there, without those that somebody has in hand; None when there is no such queue."""
     asking = await connection.channel()
     try:
-        await asking.queue_declare(queue, passive=True)
+        answer = await asking.queue_declare(queue, passive=True)
     except ChannelNotFoundEntity:
-        return True
+        return None  # RabbitMQ answers so by closing the channel: each question has one of its own
     await asking.close()
-    return False
+    return answer.message_count or 0
 
 
 async def _compatibly(kind: str, name: str, making: Awaitable[object]) -> None:

@@ -47,7 +47,10 @@ async def together_or_alone(
     commit: Callable[[Sequence[T]], Awaitable[R]],
     set_aside: Callable[[T, Exception], Awaitable[R]],
 ) -> list[R]:
-    """One transaction for all; if something in it does not go into the database, one for each, and that one is set aside."""
+    """One transaction for all. If something in it does not go into the database, one for each half, and so on.
+
+    What spoils it ends up alone and is set aside; its neighbours cost a few transactions, and not one each.
+    """
     try:
         return [await commit(items)]
     except RETRY:
@@ -56,4 +59,6 @@ async def together_or_alone(
         if len(items) == 1:
             return [await set_aside(items[0], error)]
         log.warning("micro_batch_split", messages=len(items), reason=str(error))
-        return [answer for item in items for answer in await together_or_alone([item], commit, set_aside)]
+    middle = len(items) // 2
+    first = await together_or_alone(items[:middle], commit, set_aside)
+    return [*first, *await together_or_alone(items[middle:], commit, set_aside)]

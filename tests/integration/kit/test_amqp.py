@@ -2,16 +2,18 @@
 
 import asyncio
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import aiormq
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from farmiq.kit.amqp import BusAway, BusRefused, Consumer, Delivery, Outgoing, Publisher, Unroutable
+from farmiq.kit.amqp import BusAway, BusRefused, Consumer, Delivery, Outgoing, Publisher, TopologyGone, Unroutable
 from farmiq.kit.amqp_topology import Binding, Exchange, IncompatibleTopology, Queue, Topology, declare
 from farmiq.stack.rabbitmq import RabbitMq
 from support.rabbitmq import NewVirtualHost, control
@@ -255,6 +257,42 @@ async def test_a_consumer_whose_queue_was_deleted_makes_it_again_and_goes_on(sta
     assert bodies(await take(consumer, 1)) == [b"probe"]
 
 
+async def test_a_binding_that_was_deleted_is_told_and_made_again(start: New, vhost_url: str) -> None:
+    publisher = await start(Publisher)
+    async with aiormq.connect(vhost_url) as connection:
+        await (await connection.channel()).queue_unbind(QUEUE, EXCHANGE, "telemetry.#")
+
+    with pytest.raises(TopologyGone, match="is gone, and is made again"):
+        await publisher.publish(EXCHANGE, "telemetry.ingested", b"reading", message_id="id-1")
+    await eventually(lambda: _publishes(publisher))
+
+    assert bodies(await take(await start(Consumer, QUEUE, prefetch=10), 1)) == [b"probe"]
+
+
+async def test_a_queue_is_bound_after_it_has_rested_also_by_a_replica_that_found_it_there(vhost_url: str) -> None:
+    """The first of two replicas has made the queue a moment ago and still lets it rest."""
+    rested = msgspec.structs.replace(TOPOLOGY, rest_seconds=0.5)
+    async with aiormq.connect(vhost_url) as connection:
+        await declare(await connection.channel(), msgspec.structs.replace(TOPOLOGY, bindings=()))
+        started = time.monotonic()
+        publisher = Publisher(vhost_url, name="test")
+        await publisher.start()
+        await publisher.wait_connected()
+        second = asyncio.create_task(_declare(connection, rested))
+
+        async def is_bound() -> bool:
+            try:
+                await publisher.publish(EXCHANGE, "telemetry.ingested", b"reading", message_id="id-1")
+            except Unroutable:
+                return False
+            return True
+
+        await eventually(is_bound)
+        assert time.monotonic() - started >= 0.5
+        await second
+        await publisher.stop()
+
+
 async def test_declaring_twice_changes_nothing(start: New, vhost_url: str) -> None:
     publisher = await start(Publisher)
     await publisher.publish(EXCHANGE, "telemetry.ingested", b"reading", message_id="id-1")
@@ -314,10 +352,14 @@ async def test_a_refused_login_is_explained_once_and_tried_again(vhost_url: str)
 async def _publishes(publisher: Publisher) -> bool:
     try:
         await publisher.publish(EXCHANGE, "telemetry.ingested", b"probe", message_id="probe")
-    except (BusAway, Unroutable):
+    except (BusAway, TopologyGone, Unroutable):
         return False
     return True
 
 
 async def _is_true(fact: object) -> bool:
     return bool(fact)
+
+
+async def _declare(connection: Any, topology: Topology) -> None:
+    await declare(await connection.channel(), topology)

@@ -6,7 +6,6 @@ from farmiq.contracts.bus import (
     BINDINGS,
     EVENT_EXCHANGE,
     EXCHANGES,
-    TELEMETRY_AGG_QUEUE,
     TELEMETRY_EXCHANGE,
     TELEMETRY_INGEST_QUEUE,
     bindings_of,
@@ -42,7 +41,6 @@ def test_the_names_are_those_of_the_document() -> None:
     } < set(EXCHANGES)
     assert {binding.queue for binding in BINDINGS} == {
         "farmiq.cloud-telemetry-service.ingest.queue",
-        "farmiq.cloud-telemetry-service.agg.queue",
         "farmiq.cloud-analytics-service.kpi.queue",
         "farmiq.cloud-media-store.store.queue",
     }
@@ -70,8 +68,13 @@ def test_every_event_reaches_a_queue_so_that_no_publish_is_returned(event_type: 
         ("telemetry.aggregated", {"cloud-telemetry-service", "cloud-analytics-service"}),
         (
             "weighvision.session.created",
-            {"cloud-telemetry-service", "cloud-analytics-service", "cloud-media-store"},
+            {"cloud-telemetry-service", "cloud-analytics-service"},
         ),
+        ("weighvision.session.finalized", {"cloud-telemetry-service", "cloud-analytics-service"}),
+        ("inference.completed", {"cloud-telemetry-service", "cloud-analytics-service"}),
+        ("sync.batch.sent", {"cloud-telemetry-service"}),
+        ("weighvision.image.captured", {"cloud-telemetry-service"}),
+        ("media.moved", {"cloud-media-store"}),
         ("media.stored", {"cloud-media-store"}),
     ],
 )
@@ -96,8 +99,4 @@ def test_the_first_word_chooses_the_exchange(event_type: str, exchange: str) -> 
 
 def test_a_service_declares_its_own_queue_only() -> None:
     assert {binding.queue for binding in bindings_of(TELEMETRY_INGEST_QUEUE)} == {TELEMETRY_INGEST_QUEUE}
-    assert {binding.routing_key for binding in bindings_of(TELEMETRY_AGG_QUEUE)} == {
-        "telemetry.ingested",
-        "telemetry.batch.ingested",
-    }
     assert bindings_of("farmiq.nobody.x.queue") == ()

@@ -1,6 +1,6 @@
 """`cloud-ingestion`: the only entrance to the cloud. Stateless, as many replicas as you like.
 
-In:       `POST /api/v1/edge/batch` from edges, with the edge's bearer token, plain or gzip.
+In:       `POST /api/v1/edge/batch` from edges, with the edge's bearer token, plain, gzip or zstd.
 Out:      each new event on its exchange, confirmed by RabbitMQ; its `(tenant_id, event_id)` in `ingest_dedupe`; one result
           for each event. The API is on port 5201.
 Promises: `accepted` means that a queue of the bus has the event, and that its dedupe row is committed. The order is: dedupe
@@ -10,8 +10,12 @@ Promises: `accepted` means that a queue of the bus has the event, and that its d
           An edge speaks only for its own tenants, as its token says and not the body. A malformed event is rejected alone.
           A token that is revoked opens nothing from the next request on, at every replica.
 Away:     RabbitMQ or PostgreSQL away: 503 with `Retry-After`; what had been confirmed is kept as done, the rest is
-          forgotten, and the edge keeps everything until it is answered. An event for which no queue is bound is rejected
-          as `unroutable`: its edge tries again, and then keeps it in its DLQ.
+          forgotten, and the edge keeps everything until it is answered. A binding that somebody has deleted is made again,
+          and the batch is answered with 503. An event of a type that no queue is for is rejected as `unroutable`: its edge
+          tries again, and then keeps it in its DLQ.
+
+It declares the whole of the bus when it connects, for every service that consumes, so that an event finds its queues on the first
+day and on a broker that came back empty. With `ADMIN_TOKEN` it shows dead letters and brings them back (`dead_letter_routes`).
 
 With `EXPAND_TELEMETRY_BATCHES=true` the samples of a pack are on the bus one by one too, before the pack is remembered.
 

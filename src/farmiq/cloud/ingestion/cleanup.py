@@ -1,11 +1,14 @@
-"""Months of the dedupe table: made ahead, and forgotten when no edge will send their events again."""
+"""Months of the dedupe table: made ahead, and forgotten when no edge will send their events again.
+
+And what was discarded from the dead letters, which is kept for a while.
+"""
 
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
 from farmiq.cloud.ingestion import store
-from farmiq.cloud.ingestion.settings import DedupeRetentionSettings
+from farmiq.cloud.ingestion.settings import DedupeRetentionSettings, DiscardRetentionSettings
 from farmiq.kit.jobs import Report, Work
 from farmiq.kit.month_partitions import Partition, drop, make_months, month_after, partitions
 from farmiq.kit.postgres import Connection
@@ -32,6 +35,12 @@ async def forget_events(settings: DedupeRetentionSettings, work: Work) -> Report
     dropped = [month.name for month in past if await _forget(work, month, cutoff)]
     rows = await sweep(work, DERIVED_IDS, "first_seen_at", cutoff)
     return {"dropped": len(dropped), "kept": len(past) - len(dropped), "rows": rows, "dropped_partitions": dropped}
+
+
+async def forget_discarded(settings: DiscardRetentionSettings, work: Work) -> Report:
+    """The messages, and not the fact that somebody discarded them."""
+    cutoff = work.clock.now() - timedelta(days=settings.discarded_letters_retention_days)
+    return {"rows": await sweep(work, "discarded_letters", "discarded_at", cutoff)}
 
 
 async def _forget(work: Work, month: Partition, cutoff: datetime) -> bool:

@@ -1,29 +1,23 @@
-"""Which edge is speaking, and for which tenants it may.
+"""Which edge is speaking, and for which tenants it may. What a token looks like is in `cloud/tokens.py`.
 
-    farmiq-edge_3f9a0c5e71d2_<43 characters>      the second word is the token's id, which is no secret
-
-A token is found by its id and compared in constant time with its SHA-256, which is all that is kept of it. Tokens that were given
-to us and not made here have no id in them: theirs is the beginning of their hash. Nothing is cached, so what is revoked in
-the database is refused by every replica from the next request on.
+Nothing is cached, so what is revoked in the database is refused by every replica from the next request on.
 """
 
-import hashlib
-import hmac
-import re
-import secrets
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
 from msgspec import Struct
 
+from farmiq.cloud.tokens import TokenRefused, checked_tenants, digest, id_of, is_token_of, new_token
 from farmiq.contracts.ids import check_id
 from farmiq.kit.errors import Rejected
 from farmiq.kit.postgres import Connection
 
+__all__ = ["TokenRefused", "id_of"]  # as the callers of `find` know them
+
 TOKEN_LENGTH_MIN: Final = 20
 
-_OURS: Final = re.compile(r"farmiq-edge_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
 _IS_LIVE: Final = "t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > now())"
 
 _FIND: Final = """
@@ -80,12 +74,6 @@ class TokenTaken(Rejected):
     code = "token_taken"
 
 
-class TokenRefused(Rejected):
-    """Nobody is let in with this token."""
-
-    code = "unauthorized"
-
-
 class EdgeKnown(Rejected):
     """An edge of this name has a token that works, and nobody who has it should lose it by mistake."""
 
@@ -129,7 +117,7 @@ class IssuedToken(Struct, frozen=True):
 async def find(connection: Connection, token: str) -> Edge:
     """The edge that this token belongs to, or `TokenRefused`. Only who has the whole token is told that it has ended."""
     row = await connection.fetchrow(_FIND, id_of(token))
-    if row is None or not hmac.compare_digest(row["token_hash"], _hash(token)):
+    if row is None or not is_token_of(token, row["token_hash"]):
         raise TokenRefused("This route needs an edge's token: Authorization: Bearer <token>")
     if row["is_revoked"] or row["is_expired"]:
         code = "token_revoked" if row["is_revoked"] else "token_expired"
@@ -147,8 +135,8 @@ async def register(connection: Connection, *, edge_cluster_id: str, tenant_ids: 
     if len(token) < TOKEN_LENGTH_MIN:
         raise WeakToken(f"the token of {edge_cluster_id} is shorter than {TOKEN_LENGTH_MIN} characters")
     async with connection.transaction():
-        await connection.execute(_KEEP_EDGE, check_id("edge_cluster_id", edge_cluster_id), _checked(tenant_ids))
-        if not await connection.fetchval(_KEEP_ROW, id_of(token), edge_cluster_id, _hash(token)):
+        await connection.execute(_KEEP_EDGE, check_id("edge_cluster_id", edge_cluster_id), checked_tenants(tenant_ids))
+        if not await connection.fetchval(_KEEP_ROW, id_of(token), edge_cluster_id, digest(token)):
             raise TokenTaken(f"the token of {edge_cluster_id} belongs to another edge")
         await _revoke(connection, edge_cluster_id, keep=id_of(token))
 
@@ -157,7 +145,7 @@ async def add(
     connection: Connection, edge_cluster_id: str, tenant_ids: Sequence[str], expires_at: datetime | None = None
 ) -> IssuedToken:
     """A new edge, or one whose tokens have all ended, with a token and these tenants."""
-    tenants = _checked(tenant_ids)
+    tenants = checked_tenants(tenant_ids)
     async with connection.transaction():
         is_new = await connection.fetchval(_NEW_EDGE, check_id("edge_cluster_id", edge_cluster_id), tenants)
         if not is_new:
@@ -198,14 +186,9 @@ async def tokens(connection: Connection, edge_cluster_id: str | None = None) -> 
     return [EdgeToken(**dict(row)) for row in await connection.fetch(_LIST, edge_cluster_id)]
 
 
-def id_of(token: str) -> str:
-    ours = _OURS.fullmatch(token)
-    return ours[1] if ours else _hash(token).hex()[:16]
-
-
 async def _issue(connection: Connection, edge_cluster_id: str, expires_at: datetime | None) -> IssuedToken:
-    token = f"farmiq-edge_{secrets.token_hex(6)}_{secrets.token_urlsafe(32)}"
-    await connection.execute(_ADD_ROW, id_of(token), edge_cluster_id, _hash(token), expires_at)
+    token = new_token("edge")
+    await connection.execute(_ADD_ROW, id_of(token), edge_cluster_id, digest(token), expires_at)
     rows = await tokens(connection, edge_cluster_id)
     return IssuedToken(next(row for row in rows if row.token_id == id_of(token)), token)
 
@@ -215,11 +198,3 @@ async def _revoke(
 ) -> None:
     ended = await connection.fetch(_REVOKE, edge_cluster_id, token_id, keep)
     await connection.execute(_UNKNOWN_TO_OLD, [row["token_hash"] for row in ended])
-
-
-def _checked(tenant_ids: Sequence[str]) -> list[str]:
-    return sorted({check_id("tenant_id", tenant_id) for tenant_id in tenant_ids})
-
-
-def _hash(token: str) -> bytes:
-    return hashlib.sha256(token.encode()).digest()

@@ -1,8 +1,8 @@
 from collections.abc import Mapping
 from functools import partial
 
-from farmiq.cloud.ingestion.cleanup import forget_events, prepare_months
-from farmiq.cloud.ingestion.settings import DedupeRetentionSettings
+from farmiq.cloud.ingestion.cleanup import forget_discarded, forget_events, prepare_months
+from farmiq.cloud.ingestion.settings import DedupeRetentionSettings, DiscardRetentionSettings
 from farmiq.kit.jobs import Job
 from farmiq.kit.settings import load
 
@@ -10,7 +10,7 @@ HOUR_SECONDS = 3600.0
 
 
 def jobs(environ: Mapping[str, str]) -> list[Job]:
-    settings = load(DedupeRetentionSettings, environ)
+    settings, discards = load(DedupeRetentionSettings, environ), load(DiscardRetentionSettings, environ)
     return [
         Job("cloud-dedupe-partitions", HOUR_SECONDS, "make the months of ingest_dedupe ahead", prepare_months),
         Job(
@@ -18,5 +18,11 @@ def jobs(environ: Mapping[str, str]) -> list[Job]:
             HOUR_SECONDS,
             "forget events that came before INGEST_DEDUPE_RETENTION_DAYS",
             partial(forget_events, settings),
+        ),
+        Job(
+            "cloud-discarded-letters-retention",
+            HOUR_SECONDS,
+            "forget discarded messages after DISCARDED_LETTERS_RETENTION_DAYS",
+            partial(forget_discarded, discards),
         ),
     ]

@@ -4,9 +4,10 @@ from typing import Final
 
 from farmiq.cloud.ingestion.api import routes
 from farmiq.cloud.ingestion.counters import Counters
+from farmiq.cloud.ingestion.dead_letter_routes import dead_letter_routes
 from farmiq.cloud.ingestion.jobs import jobs
 from farmiq.cloud.ingestion.settings import IngestionSettings
-from farmiq.cloud.ingestion.topology import topology
+from farmiq.cloud.topology import topology
 from farmiq.kit.amqp import BusAway, Publisher
 from farmiq.kit.http_server import serve_http
 from farmiq.kit.jobs import keep_jobs, scheduled
@@ -32,6 +33,11 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
         await require_schema(pool)
         life.ready_when("database", lambda: ping(pool))
         life.ready_when("bus", bus_ready)
+        dead_letters = (
+            dead_letter_routes(pool, publisher, settings.amqp_url, settings.admin_token, life.clock)
+            if settings.admin_token
+            else []
+        )
         await publisher.start()
         try:
             async with asyncio.TaskGroup() as group:
@@ -43,7 +49,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
                     serve_http(
                         life,
                         settings,
-                        routes(pool, publisher, settings, counters, life.clock),
+                        [*routes(pool, publisher, settings, counters, life.clock), *dead_letters],
                         body_bytes_max=settings.ingestion_body_bytes_max,
                     )
                 )

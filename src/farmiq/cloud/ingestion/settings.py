@@ -17,8 +17,15 @@ class IngestionSettings(HttpSettings, frozen=True, kw_only=True):
     """At the same time, in one replica. More are told to come back, so that memory stays bounded."""
     ingestion_edge_batches_per_second: Positive = 200
     """Of one edge, in one replica, with twice as many at once after a pause. More are told to come back."""
+    admin_token: Secret = ""
+    """For the routes about dead letters. Without it there are none."""
     expand_telemetry_batches: bool = False
     """Publish each sample of a pack as a `telemetry.ingested` of its own as well, for consumers that know no packs."""
+
+
+class DiscardRetentionSettings(Settings, frozen=True, kw_only=True):
+    discarded_letters_retention_days: Positive = 90
+    """How long what was discarded from the dead letters can still be looked up. That it was discarded is never forgotten."""
 
 
 class DedupeRetentionSettings(Settings, frozen=True, kw_only=True):

@@ -74,6 +74,29 @@ async def test_a_full_queue_refuses_what_it_can_not_keep_and_only_the_rest_is_re
     assert on_the_bus == {UUID(one["event_id"]) for one in events}
 
 
+async def test_a_binding_that_somebody_deleted_is_made_again_and_no_event_is_rejected_for_it(
+    cloud_url: str, cloud_pool: Pool, amqp_url: str
+) -> None:
+    async with running(serve, SERVICE, {"DATABASE_URL": cloud_url, "AMQP_URL": amqp_url}) as url:
+        await until_ready(url)
+        connection = await aiormq.connect(amqp_url)
+        channel = await connection.channel()
+        await channel.queue_unbind(bus.TELEMETRY_INGEST_QUEUE, bus.EVENT_EXCHANGE, "#")
+        await connection.close()
+        door = event(event_type="door.opened", payload={})
+
+        status, answer, retry_after = await send(url, door)
+        assert (status, answer["error"]["code"], retry_after) == (503, "topology_gone", "5")
+        assert await remembered(cloud_pool) == []
+
+        async def is_taken() -> bool:
+            status, answer, _ = await send(url, door)
+            return status == 200 and statuses(answer) == ["accepted"]
+
+        await eventually(is_taken, 60.0, "the event to be accepted")
+    assert [str(one.event_id) for one in await take_all(amqp_url, bus.TELEMETRY_INGEST_QUEUE)] == [door["event_id"]]
+
+
 @pytest.mark.timeout(180)
 async def test_while_rabbitmq_blocks_publishers_edges_are_told_to_come_back_and_it_recovers_by_itself(
     cloud_url: str, cloud_pool: Pool, own_server: ServerProcess

@@ -14,8 +14,8 @@ from farmiq.cloud.ingestion import edges, main
 from farmiq.cloud.ingestion.expansion import Expansion
 from farmiq.cloud.ingestion.handlers import PartlyPublished, ingest
 from farmiq.cloud.ingestion.screening import screen
-from farmiq.cloud.ingestion.topology import topology
 from farmiq.cloud.telemetry_service import main as telemetry_service
+from farmiq.cloud.topology import topology
 from farmiq.contracts import bus, event_types
 from farmiq.contracts.envelope import BusEnvelope, payload_of
 from farmiq.contracts.telemetry import TelemetryIngested, pack_of

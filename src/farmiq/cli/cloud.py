@@ -1,0 +1,119 @@
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from farmiq.cli import exits
+from farmiq.cli.terminal import say, say_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from farmiq.cli.cloud_topology import Look
+    from farmiq.kit.amqp_definitions import Finding
+
+cloud = typer.Typer(
+    name="cloud",
+    help="The cloud's event bus.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+topology = typer.Typer(
+    name="topology",
+    help="Exchanges, queues and bindings: make them, compare them, write them to a file.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+cloud.add_typer(topology)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+@topology.command()
+def apply(as_json: AsJson = False) -> None:
+    """Make what is missing.
+
+    Safe to repeat. What exists with other settings is named and left as it is. The broker is AMQP_URL (or AMQP_URL_FILE) when it
+    is set, else that of the farm which runs on this machine. Every service of the cloud does the same when it starts.
+    """
+    import asyncio
+
+    from farmiq.cli.cloud_bus import find_bus
+    from farmiq.cli.cloud_topology import apply_topology, as_data
+
+    made, clashes = asyncio.run(apply_topology(find_bus()))
+    if as_json:
+        say_json({"made": as_data(made), "different": as_data(clashes)})
+    else:
+        for one in made:
+            say(f"made {one.kind} {one.name}")
+        say("Every exchange, queue and binding is there." if not clashes else "Everything else is there.")
+        _show(clashes)
+    raise typer.Exit(exits.FAILED if clashes else exits.OK)
+
+
+@topology.command()
+def diff(
+    definitions: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            allow_dash=True,
+            help="Compare with what `rabbitmqctl export_definitions FILE` wrote, instead of asking a broker. - reads stdin.",
+        ),
+    ] = None,
+    vhost: Annotated[str | None, typer.Option(help="The virtual host in that file. Default: /")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what is missing or different on the broker. Changes nothing.
+
+    Exit code 1 when something is. Over AMQP alone bindings can't be seen: set AMQP_MANAGEMENT_URL=https://user:password@host:15671
+    where the management plugin runs, or give a file of definitions.
+    """
+    import asyncio
+
+    from farmiq.cli.cloud_bus import find_bus
+    from farmiq.cli.cloud_topology import as_data, look_at_bus, look_at_file
+
+    look = asyncio.run(look_at_bus(find_bus())) if definitions is None else look_at_file(definitions, vhost or "/")
+    if as_json:
+        say_json({"findings": as_data(look.findings), "bindings_seen": look.has_bindings})
+    else:
+        _tell(look)
+    raise typer.Exit(exits.FAILED if look.findings else exits.OK)
+
+
+@topology.command()
+def export(
+    file: Annotated[Path | None, typer.Argument(help="Where to write it. Default: to stdout.")] = None,
+    vhost: Annotated[str, typer.Option(help="The virtual host that it is for.")] = "/",
+) -> None:
+    """Write the whole topology as a definitions file, for `rabbitmqctl import_definitions` or infrastructure code.
+
+    It names no users and no permissions.
+    """
+    from farmiq.cli.cloud_topology import exported
+
+    text = exported(vhost)
+    if file is None:
+        say(text)
+        return
+    file.write_text(f"{text}\n", encoding="utf-8")
+    say(f"{file} has the exchanges, queues and bindings of virtual host {vhost}. Load it with:")
+    say(f"  rabbitmqctl import_definitions {file}")
+
+
+def _tell(look: "Look") -> None:
+    if not look.findings:
+        say("No difference." if look.has_bindings else "No difference in exchanges and queues.")
+    _show(look.findings)
+    if not look.has_bindings:
+        say("Bindings can't be seen over AMQP: set AMQP_MANAGEMENT_URL, or give --definitions FILE.")
+
+
+def _show(findings: "Sequence[Finding]") -> None:
+    from farmiq.cli.cloud_topology import advice_for
+
+    for one in findings:
+        say(f"{one.state}: {one.kind} {one.name}" + (f"\n  {one.detail}" if one.detail else ""))
+        say(f"  {advice_for(one)}")

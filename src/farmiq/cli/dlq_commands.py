@@ -1,0 +1,117 @@
+"""Dead letters on RabbitMQ, and what was done with them in the cloud's database."""
+
+import asyncio
+import getpass
+import socket
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from farmiq.cli.cloud_bus import Bus
+from farmiq.cli.connected_cloud import connected
+from farmiq.cli.edge_cloud import Cloud
+from farmiq.cloud.dead_letters import audit, handlers
+from farmiq.cloud.dead_letters.audit import Action, Asked, Kind
+from farmiq.cloud.dead_letters.course import OnProgress, Result
+from farmiq.cloud.dead_letters.filters import Filter
+from farmiq.cloud.dead_letters.handlers import Found, dead_letter_queue_of
+from farmiq.cloud.dead_letters.pace import Pace
+from farmiq.cloud.dead_letters.summary import Summary
+from farmiq.cloud.dead_letters.walk import NoSuchQueue
+from farmiq.kit.amqp import BusAway, Publisher
+from farmiq.kit.amqp_channel import CONNECT_SECONDS_MAX
+from farmiq.kit.amqp_inspection import connected as connected_bus
+from farmiq.kit.clock import Clock
+from farmiq.kit.errors import Rejected
+
+NAME = "farmiq-dlq"
+LOOKED_AT_MAX = 1_000_000
+FIXES: dict[type[Rejected], str] = {NoSuchQueue: "farmiq cloud topology apply"}
+
+
+@dataclass(frozen=True)
+class Place:
+    bus: Bus
+    cloud: Cloud
+
+
+async def summaries(place: Place, services: Iterable[str]) -> list[Summary]:
+    async with connected(place.cloud, "dlq", FIXES) as connection:
+        return [
+            await handlers.summarize(connection, place.bus.amqp_url, service, LOOKED_AT_MAX) for service in services
+        ]
+
+
+async def letters(place: Place, services: Iterable[str], wanted: Filter, limit: int) -> list[Found]:
+    found: list[Found] = []
+    async with connected(place.cloud, "dlq", FIXES) as connection:
+        for service in services:
+            found += await handlers.find(
+                connection, place.bus.amqp_url, service, wanted, limit=limit - len(found), messages_max=LOOKED_AT_MAX
+            )
+    return found
+
+
+async def replay(place: Place, asked: Asked, per_second: float | None, on_progress: OnProgress) -> Result:
+    clock = Clock()
+    async with connected(place.cloud, "dlq", FIXES) as connection, _publisher(place.bus) as publisher:
+        return await handlers.replay(
+            connection,
+            place.bus.amqp_url,
+            publisher,
+            asked,
+            looked_at_max=LOOKED_AT_MAX,
+            pace=Pace(per_second, clock),
+            clock=clock,
+            on_progress=on_progress,
+        )
+
+
+async def discard(place: Place, asked: Asked, on_progress: OnProgress) -> Result:
+    async with connected(place.cloud, "dlq", FIXES) as connection:
+        return await handlers.discard(
+            connection,
+            place.bus.amqp_url,
+            asked,
+            looked_at_max=LOOKED_AT_MAX,
+            clock=Clock(),
+            on_progress=on_progress,
+        )
+
+
+async def last_actions(place: Place, limit: int) -> list[Action]:
+    async with connected(place.cloud, "dlq", FIXES) as connection:
+        return await audit.actions(connection, limit)
+
+
+def asked_here(kind: Kind, service: str, wanted: Filter, *, limit: int | None, is_dry_run: bool) -> Asked:
+    return Asked(
+        kind=kind,
+        service=service,
+        queue=dead_letter_queue_of(service),
+        wanted=wanted,
+        messages_max=limit,
+        is_dry_run=is_dry_run,
+        asked_by=f"{getpass.getuser()}@{socket.gethostname()}",
+        asked_over="cli",
+    )
+
+
+@asynccontextmanager
+async def _publisher(bus: Bus) -> AsyncIterator[Publisher]:
+    """Without a topology: a queue that is not there any more is told, and not made.
+
+    A publisher waits for a broker for ever; a person who has typed a command does not. So somebody knocks first.
+    """
+    async with connected_bus(bus.amqp_url, NAME):
+        pass
+    publisher = Publisher(bus.amqp_url, name=NAME)
+    await publisher.start()
+    try:
+        try:
+            await asyncio.wait_for(publisher.wait_connected(), CONNECT_SECONDS_MAX)
+        except TimeoutError as error:
+            raise BusAway("RabbitMQ does not let us in") from error
+        yield publisher
+    finally:
+        await publisher.stop()
