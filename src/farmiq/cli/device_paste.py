@@ -6,13 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from farmiq.cli.device_edge import ForeignBroker
 from farmiq.cli.env import exports
+from farmiq.contracts.services import service_named
 
 if TYPE_CHECKING:
     from farmiq.cli.device_changes import Issued
 
 
+_MEDIA_STORE_PORT = service_named("edge-media-store").port
+
 _WHERE = {
     "node": "On the node, in a folder that may grow, paste:",
+    "weigh-station": "On the station, in a folder that may grow, paste (without a station file it is a simulated one):",
     "sensor": "A reading from any shell with mosquitto_pub (Debian package mosquitto-clients):",
 }
 
@@ -53,7 +57,8 @@ def as_text(issued: "Issued") -> str:
 
 
 def commands(issued: "Issued") -> str:
-    return {"node": _node, "sensor": _sensor}.get(issued.device.kind, _environment)(issued)
+    ways = {"node": _node, "sensor": _sensor, "weigh-station": _weigh_station}
+    return ways.get(issued.device.kind, _environment)(issued)
 
 
 def _node(issued: "Issued") -> str:
@@ -65,6 +70,18 @@ def _node(issued: "Issued") -> str:
             f'export NODE_FORWARDER_SPOOL_DIR="{folder}/spool"',
             f'export NODE_FORWARDER_SOCKET="{folder}/forwarder.sock"',
             "farmiq run node-agent node-forwarder",
+        )
+    )
+
+
+def _weigh_station(issued: "Issued") -> str:
+    return "\n".join(
+        (
+            _environment(issued),
+            # As `farmiq env` names it. A station elsewhere sets the edge's own name first.
+            f'export EDGE_MEDIA_STORE_URL="${{EDGE_MEDIA_STORE_URL:-http://127.0.0.1:{_MEDIA_STORE_PORT}}}"',
+            f'export WEIGHVISION_QUEUE_DIR="$PWD/{issued.device.device_id}/queue"',
+            "farmiq run weighvision-agent",
         )
     )
 

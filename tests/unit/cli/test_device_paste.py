@@ -38,7 +38,7 @@ def shell(script: str, folder: Path) -> str:
 
 @pytest.mark.parametrize("kind", ["node", "weigh-station", "something-new"])
 def test_a_shell_reads_the_environment_as_it_was_meant(kind: str, tmp_path: Path) -> None:
-    exported = commands(issued(kind)).replace("farmiq run node-agent node-forwarder", "")
+    exported = "\n".join(line for line in commands(issued(kind)).splitlines() if not line.startswith("farmiq run "))
     lines = shell(f"{exported}\nenv -0", tmp_path).split("\0")
     variables = dict(line.split("=", 1) for line in lines if "=" in line)
     assert variables["MQTT_URL"] == mqtt_url("pump-7", PASSWORD, "127.0.0.1", 1883)
@@ -48,6 +48,11 @@ def test_a_shell_reads_the_environment_as_it_was_meant(kind: str, tmp_path: Path
         assert "HTTP_TOKEN" not in variables, "a node has no use for it"
     else:
         assert (variables["STATION_ID"], variables["HTTP_TOKEN"]) == ("pump-7", TOKEN)
+    if kind == "weigh-station":
+        assert variables["WEIGHVISION_QUEUE_DIR"] == f"{tmp_path}/pump-7/queue"
+        assert variables["EDGE_MEDIA_STORE_URL"] == "http://127.0.0.1:5106"
+        elsewhere = shell(f"EDGE_MEDIA_STORE_URL=https://edge.example\n{exported}\nenv", tmp_path)
+        assert "EDGE_MEDIA_STORE_URL=https://edge.example\n" in elsewhere, "what the shell knows counts"
 
 
 def test_a_shell_reads_the_reading_of_a_sensor_as_an_envelope_with_a_new_id_and_the_time(tmp_path: Path) -> None:

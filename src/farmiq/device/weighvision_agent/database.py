@@ -1,0 +1,173 @@
+"""The queue's SQLite file: how it is opened, what is in it, and what happens when it is damaged.
+
+`synchronous=FULL` with a write-ahead log: a commit that returned survives a power cut. One thread uses the connection.
+"""
+
+import contextlib
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from farmiq.kit.errors import Fatal, Transient
+from farmiq.spool import disk
+
+FILE: Final = "queue.db"
+PICTURES: Final = "pictures"
+DAMAGED: Final = "damaged"
+VERSION: Final = 1
+
+_SCHEMA: Final = """
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE sessions (
+    session_id TEXT PRIMARY KEY,
+    trace_id TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('open', 'closed')),
+    began_us INTEGER NOT NULL,
+    weight_kg REAL NOT NULL,
+    image_count INTEGER NOT NULL DEFAULT 0,
+    -- why something of it was given up; a person should see it
+    failed_reason TEXT
+) WITHOUT ROWID;
+CREATE INDEX sessions_by_state ON sessions (state, began_us);
+CREATE TABLE events (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    event_id TEXT NOT NULL UNIQUE,
+    event_type TEXT NOT NULL,
+    topic TEXT NOT NULL,
+    ts_us INTEGER NOT NULL,
+    order_us INTEGER NOT NULL,
+    session_id TEXT,
+    picture_id TEXT,
+    body BLOB NOT NULL,
+    -- gathering: a loss that nobody was told of, and that may still grow
+    state TEXT NOT NULL CHECK (state IN ('gathering', 'waiting', 'acked', 'rejected')),
+    epoch TEXT,
+    settled_us INTEGER,
+    code TEXT
+);
+CREATE INDEX events_in_order ON events (order_us, number) WHERE state = 'waiting';
+CREATE INDEX events_settled ON events (settled_us) WHERE settled_us IS NOT NULL;
+CREATE INDEX events_of_session ON events (session_id, order_us) WHERE session_id IS NOT NULL;
+CREATE TABLE pictures (
+    picture_id TEXT PRIMARY KEY,
+    session_id TEXT,
+    trace_id TEXT NOT NULL,
+    content_type TEXT NOT NULL,
+    size_bytes INTEGER NOT NULL,
+    sha256 TEXT NOT NULL,
+    captured_us INTEGER NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('waiting', 'presigned', 'uploaded', 'acked', 'failed')),
+    attempts INTEGER NOT NULL DEFAULT 0,
+    next_us INTEGER NOT NULL DEFAULT 0,
+    media_id TEXT,
+    upload_url TEXT,
+    upload_headers TEXT,
+    expires_us INTEGER,
+    settled_us INTEGER,
+    reason TEXT
+) WITHOUT ROWID;
+CREATE INDEX pictures_in_order ON pictures (next_us) WHERE state IN ('waiting', 'presigned');
+CREATE INDEX pictures_of_session ON pictures (session_id) WHERE session_id IS NOT NULL;
+"""
+
+
+class QueueFailed(Transient):
+    """The disk under the station's queue is full or failing. What was queued before is as it was; this is tried again."""
+
+    code = "queue_failed"
+
+
+class QueueTooNew(Fatal):
+    """The queue was written by a newer version of FarmIQ. Nothing was touched; run that version or newer."""
+
+    code = "queue_too_new"
+
+
+class _Damaged(Exception):
+    """The file is no database that can be read to its end."""
+
+
+def open_queue(folder: Path) -> tuple[sqlite3.Connection, Path | None]:
+    """The connection; and where the old queue was put, if it was damaged and a new one begins."""
+    for part in (folder, folder / PICTURES):
+        disk.make_folder(part)
+    try:
+        return _open(folder / FILE), None
+    except _Damaged:
+        aside = _set_aside(folder)
+        return _open(folder / FILE), aside
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Durable when the block has been left."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield connection
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    commit(connection)
+
+
+def commit(connection: sqlite3.Connection) -> None:
+    try:
+        connection.execute("COMMIT")
+    except sqlite3.Error:
+        with contextlib.suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    try:
+        connection.row_factory = sqlite3.Row
+        for setting in (
+            "journal_mode = WAL",
+            "synchronous = FULL",
+            "busy_timeout = 5000",
+            "journal_size_limit = 4194304",
+        ):
+            connection.execute(f"PRAGMA {setting}")
+        _prepare(connection, path)
+    except sqlite3.OperationalError:
+        connection.close()
+        raise
+    except (sqlite3.DatabaseError, _Damaged) as error:
+        connection.close()
+        raise _Damaged(str(error)) from error
+    except QueueTooNew:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if found != "ok":
+        raise _Damaged(found)
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > VERSION:
+        raise QueueTooNew(f"{path} has format {version}, this version of FarmIQ knows {VERSION}")
+    if version == 0:
+        with transaction(connection):
+            for statement in _SCHEMA.split(";\n"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _set_aside(folder: Path) -> Path:
+    """For whoever wants to look at it. The pictures go with the rows that named them."""
+    number = 1
+    while (aside := folder / f"{DAMAGED}-{number}").exists():
+        number += 1
+    aside.mkdir(mode=0o750)
+    for name in (FILE, f"{FILE}-wal", f"{FILE}-shm", PICTURES):
+        if (folder / name).exists():
+            shutil.move(folder / name, aside / name)
+    disk.make_folder(folder / PICTURES)
+    disk.sync_folder(folder)
+    return aside

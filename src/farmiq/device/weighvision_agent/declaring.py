@@ -1,0 +1,97 @@
+"""Giving something up, in the transaction that gives it up: what goes is counted and becomes part of a loss that will be told."""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+
+from farmiq.contracts.envelope import MqttEnvelope
+from farmiq.contracts.timestamps import from_us, to_us
+from farmiq.device.weighvision_agent import event_store, picture_store
+from farmiq.device.weighvision_agent.drops import Reason
+from farmiq.device.weighvision_agent.event_store import Queued
+from farmiq.device.weighvision_agent.losses import STATION_LOSS, Lost, StationLoss, loss_of
+from farmiq.device.weighvision_agent.messages import Messages
+from farmiq.device.weighvision_agent.picture_store import Picture
+from farmiq.kit.logging import get_logger
+
+DROPPED = "dropped"
+"""The fact that counts everything that was ever given up here."""
+
+log = get_logger(__name__)
+
+
+def give_up_events(
+    connection: sqlite3.Connection, messages: Messages, queued: Sequence[Queued], reason: Reason, at: datetime
+) -> None:
+    event_store.delete(connection, [one.number for one in queued])
+    for one in queued:
+        unannounced(connection, one, at)
+    declare(connection, messages, reason, [lost_event(one) for one in queued], at)
+
+
+def unannounced(connection: sqlite3.Connection, event: Queued, at: datetime) -> None:
+    """Nobody will announce its picture any more. Its bytes are at the edge, which finds them by itself."""
+    if event.picture_id is not None:
+        picture_store.settle(connection, event.picture_id, "failed", to_us(at), "its announcement was given up")
+
+
+def give_up_pictures(
+    connection: sqlite3.Connection, messages: Messages, pictures: Sequence[Picture], reason: Reason, at: datetime
+) -> None:
+    """Their rows stay with the caller: a file may be kept for a person to look at, or have to go."""
+    declare(connection, messages, reason, [Lost(from_us(one.captured_us), one.session_id) for one in pictures], at)
+    for one in pictures:
+        fail_session(connection, one.session_id, f"a picture was given up: {reason}")
+
+
+def fail_session(connection: sqlite3.Connection, session_id: UUID | None, reason: str) -> None:
+    if event_store.fail_session(connection, session_id, reason):
+        log.error("session_failed", session_id=str(session_id), reason=reason)
+
+
+def declare(
+    connection: sqlite3.Connection, messages: Messages, reason: Reason, lost: Sequence[Lost], at: datetime
+) -> None:
+    if not lost:
+        return
+    for event_id, before in _gathering(connection):
+        if before.reason == reason:
+            event_store.gather(connection, messages.loss(loss_of(reason, lost, at, before), event_id))
+            break
+    else:
+        event_store.gather(connection, messages.loss(loss_of(reason, lost, at)))
+    event_store.set_fact(connection, DROPPED, str(dropped(connection) + len(lost)))
+    log.error("loss_declared", reason=reason, count=len(lost))
+
+
+def declare_damage(
+    connection: sqlite3.Connection, messages: Messages, pictures: int, span: tuple[datetime, datetime], at: datetime
+) -> None:
+    """The whole queue: how many events were in it, nobody knows. `span` is the time that its files tell of."""
+    loss = StationLoss(
+        reason="damaged",
+        dropped_at=at,
+        count=pictures,
+        pictures=pictures,
+        first_ts=span[0],
+        last_ts=span[1],
+        is_count_exact=False,
+    )
+    event_store.gather(connection, messages.loss(loss))
+
+
+def dropped(connection: sqlite3.Connection) -> int:
+    return int(event_store.fact(connection, DROPPED) or 0)
+
+
+def lost_event(one: Queued) -> Lost:
+    return Lost(from_us(one.ts_us), one.session_id, one.event_type, one.event_id)
+
+
+def _gathering(connection: sqlite3.Connection) -> Iterable[tuple[UUID, StationLoss]]:
+    for _, event_id, body in event_store.gathering(connection, STATION_LOSS):
+        envelope = msgspec.json.decode(body, type=MqttEnvelope)
+        yield event_id, msgspec.json.decode(envelope.payload, type=StationLoss)

@@ -1,0 +1,67 @@
+"""What is given up when there is no more room. The beginning and the end of a session go last: they are what makes the rest of
+it mean something."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from farmiq.contracts import event_types
+
+CRITICAL: Final = frozenset({event_types.SESSION_CREATED, event_types.SESSION_FINALIZED, event_types.SESSION_CANCELLED})
+
+Reason = Literal["queue_full", "too_old", "no_space", "retries_exhausted", "rejected", "damaged", "forgotten_by_edge"]
+
+PictureState = Literal["waiting", "presigned", "uploaded", "acked", "failed"]
+
+# Those that the edge has, or that were declared before, cost nothing. A session's picture is missed, a scheduled one hardly.
+_GIVEN_UP_FIRST: Final[dict[PictureState, int]] = {"acked": 0, "failed": 1, "uploaded": 2, "waiting": 3, "presigned": 3}
+_IS_LOSS: Final = frozenset({"waiting", "presigned"})
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An event that the edge has not acknowledged, in as many words as the decision needs."""
+
+    number: int
+    ts_us: int
+    is_critical: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A picture whose bytes are on this disk."""
+
+    picture_id: str
+    state: PictureState
+    captured_us: int
+    size_bytes: int
+    is_of_session: bool
+
+    @property
+    def is_loss(self) -> bool:
+        """Given up now, nobody else has it and nobody has been told."""
+        return self.state in _IS_LOSS
+
+
+def too_many(waiting: Sequence[Waiting], events_max: int) -> list[int]:
+    """Which events go, so that at most `events_max` stay: the oldest of those that are not critical, and critical ones only
+    when nothing else is left."""
+    excess = len(waiting) - events_max
+    if excess <= 0:
+        return []
+    order = sorted(waiting, key=lambda one: (one.is_critical, one.ts_us, one.number))
+    return [one.number for one in order[:excess]]
+
+
+def too_old(waiting: Sequence[Waiting], oldest_us: int) -> list[int]:
+    """Critical events have no age: there are few of them, and they are small."""
+    return [one.number for one in waiting if not one.is_critical and one.ts_us < oldest_us]
+
+
+def to_make_room(held: Sequence[Held], excess_bytes: int) -> Iterator[Held]:
+    """Pictures to give up until `excess_bytes` are free, the least missed first, the oldest of them first."""
+    for one in sorted(held, key=lambda one: (_GIVEN_UP_FIRST[one.state], one.is_of_session, one.captured_us)):
+        if excess_bytes <= 0:
+            return
+        excess_bytes -= one.size_bytes
+        yield one

@@ -1,0 +1,69 @@
+"""`station.loss`: what a station had and gave up, as an event of its own that travels to the cloud like any other.
+
+A station has no gapless sequence, so a loss names what it can: how many events of which type, how many pictures, whose sessions,
+from when to when, and why. While nobody has been told of a loss, more of the same kind is added to it.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Final
+from uuid import UUID
+
+from msgspec import Meta, Struct
+
+from farmiq.contracts.timestamps import Timestamp
+from farmiq.device.weighvision_agent.drops import Reason
+
+STATION_LOSS: Final = "station.loss"
+NAMED_MAX: Final = 100
+"""Of sessions and of events, each. Beyond that they are counted only."""
+
+
+class StationLoss(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`count` is everything together. `is_count_exact` is false when the queue itself was damaged and nobody can tell."""
+
+    reason: Reason
+    dropped_at: Timestamp
+    count: Annotated[int, Meta(ge=0)] = 0
+    first_ts: Timestamp | None = None
+    last_ts: Timestamp | None = None
+    events: dict[str, int] = {}
+    pictures: Annotated[int, Meta(ge=0)] = 0
+    session_ids: Annotated[list[UUID], Meta(max_length=NAMED_MAX)] = []
+    event_ids: Annotated[list[UUID], Meta(max_length=NAMED_MAX)] = []
+    is_count_exact: bool = True
+
+
+class Lost(Struct, frozen=True):
+    """One thing that was given up: an event if it has a type, else a picture."""
+
+    ts: datetime
+    session_id: UUID | None
+    event_type: str | None = None
+    event_id: UUID | None = None
+
+
+def loss_of(
+    reason: Reason, lost: Sequence[Lost], dropped_at: datetime, before: StationLoss | None = None
+) -> StationLoss:
+    """`before` is a loss for the same reason that nobody was told of yet."""
+    known = before or StationLoss(reason=reason, dropped_at=dropped_at)
+    times = [one.ts for one in lost] + [ts for ts in (known.first_ts, known.last_ts) if ts is not None]
+    events = Counter(known.events) + Counter(one.event_type for one in lost if one.event_type is not None)
+    return StationLoss(
+        reason=reason,
+        dropped_at=dropped_at,
+        count=known.count + len(lost),
+        first_ts=min(times, default=None),
+        last_ts=max(times, default=None),
+        events=dict(sorted(events.items())),
+        pictures=known.pictures + sum(one.event_type is None for one in lost),
+        session_ids=_named(known.session_ids, [one.session_id for one in lost]),
+        event_ids=_named(known.event_ids, [one.event_id for one in lost]),
+        is_count_exact=known.is_count_exact,
+    )
+
+
+def _named(known: Sequence[UUID], more: Sequence[UUID | None]) -> list[UUID]:
+    return list(dict.fromkeys([*known, *(one for one in more if one is not None)]))[:NAMED_MAX]

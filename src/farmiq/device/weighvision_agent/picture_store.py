@@ -1,0 +1,172 @@
+"""Every SQL about pictures, and their files. A file is synced before its row is written, and removed after the row says so: what
+a row promises is on the disk, and a file without a row was never promised."""
+
+import contextlib
+import json
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+from uuid import UUID
+
+from msgspec import Struct
+
+from farmiq.contracts.media import ContentType
+from farmiq.device.weighvision_agent.drops import Held, PictureState
+from farmiq.spool import disk
+
+Connection = sqlite3.Connection
+
+
+class Picture(Struct, frozen=True, kw_only=True):
+    picture_id: UUID
+    session_id: UUID | None
+    trace_id: str
+    content_type: ContentType
+    size_bytes: int
+    sha256: str
+    captured_us: int
+    state: PictureState = "waiting"
+    attempts: int = 0
+    media_id: UUID | None = None
+    upload_url: str | None = None
+    upload_headers: dict[str, str] = {}
+    expires_us: int | None = None
+
+
+_COLUMNS = ", ".join(Picture.__struct_fields__)
+
+
+def write_file(folder: Path, picture_id: UUID, data: bytes) -> None:
+    disk.replace_file(folder / str(picture_id), data)
+
+
+def remove_files(folder: Path, picture_ids: Iterable[UUID]) -> None:
+    for picture_id in picture_ids:
+        (folder / str(picture_id)).unlink(missing_ok=True)
+
+
+def files(folder: Path) -> dict[str, Path]:
+    return {path.name: path for path in folder.iterdir()}
+
+
+def free_bytes(folder: Path) -> int:
+    return disk.free_bytes(folder)
+
+
+def add(connection: Connection, picture: Picture) -> None:
+    values = _values(picture)
+    marks = ", ".join("?" for _ in values)
+    connection.execute(f"INSERT INTO pictures ({_COLUMNS}) VALUES ({marks})", values)  # noqa: S608 - our own columns
+
+
+def _values(picture: Picture) -> list[str | int | None]:
+    values = [getattr(picture, name) for name in Picture.__struct_fields__]
+    return [json.dumps(one) if isinstance(one, dict) else str(one) if isinstance(one, UUID) else one for one in values]
+
+
+def get(connection: Connection, picture_id: UUID) -> Picture | None:
+    row = connection.execute(f"SELECT {_COLUMNS} FROM pictures WHERE picture_id = ?", (str(picture_id),)).fetchone()  # noqa: S608 - as above
+    return None if row is None else _picture(row)
+
+
+def next_to_upload(connection: Connection, now_us: int) -> Picture | None:
+    """A session's pictures before scheduled ones, and the oldest of them first."""
+    row = connection.execute(
+        f"SELECT {_COLUMNS} FROM pictures WHERE state IN ('waiting', 'presigned') AND next_us <= ?"  # noqa: S608 - as above
+        " ORDER BY session_id IS NULL, captured_us, picture_id LIMIT 1",
+        (now_us,),
+    ).fetchone()
+    return None if row is None else _picture(row)
+
+
+def _picture(row: sqlite3.Row) -> Picture:
+    found = dict(zip(Picture.__struct_fields__, row, strict=True))
+    for name in ("picture_id", "session_id", "media_id"):
+        found[name] = None if found[name] is None else UUID(found[name])
+    found["upload_headers"] = json.loads(found["upload_headers"] or "{}")
+    return Picture(**found)
+
+
+def set_url(connection: Connection, picture: Picture) -> None:
+    connection.execute(
+        "UPDATE pictures SET state = 'presigned', media_id = ?, upload_url = ?, upload_headers = ?, expires_us = ?"
+        " WHERE picture_id = ?",
+        (
+            str(picture.media_id),
+            picture.upload_url,
+            json.dumps(picture.upload_headers),
+            picture.expires_us,
+            str(picture.picture_id),
+        ),
+    )
+
+
+def set_uploaded(connection: Connection, picture_id: UUID) -> None:
+    connection.execute(
+        "UPDATE pictures SET state = 'uploaded', upload_url = NULL, upload_headers = NULL WHERE picture_id = ?",
+        (str(picture_id),),
+    )
+
+
+def set_waiting(connection: Connection, picture_id: UUID, attempts: int, next_us: int) -> None:
+    """From the beginning: its URL is worth nothing any more."""
+    connection.execute(
+        "UPDATE pictures SET state = 'waiting', attempts = ?, next_us = ?, media_id = NULL, upload_url = NULL,"
+        " upload_headers = NULL, expires_us = NULL, settled_us = NULL WHERE picture_id = ?",
+        (attempts, next_us, str(picture_id)),
+    )
+
+
+def put_off(connection: Connection, picture_id: UUID, attempts: int, next_us: int) -> None:
+    connection.execute(
+        "UPDATE pictures SET attempts = ?, next_us = ? WHERE picture_id = ?", (attempts, next_us, str(picture_id))
+    )
+
+
+def settle(
+    connection: Connection, picture_id: UUID, state: PictureState, at_us: int, reason: str | None = None
+) -> None:
+    connection.execute(
+        "UPDATE pictures SET state = ?, settled_us = ?, reason = ?, upload_url = NULL, upload_headers = NULL"
+        " WHERE picture_id = ?",
+        (state, at_us, reason, str(picture_id)),
+    )
+
+
+def delete(connection: Connection, picture_ids: Iterable[UUID]) -> None:
+    connection.executemany("DELETE FROM pictures WHERE picture_id = ?", ((str(one),) for one in picture_ids))
+
+
+def held(connection: Connection) -> list[Held]:
+    rows = connection.execute("SELECT picture_id, state, captured_us, size_bytes, session_id IS NOT NULL FROM pictures")
+    return [
+        Held(picture_id, state, captured, size, bool(of_session))
+        for picture_id, state, captured, size, of_session in rows
+    ]
+
+
+def held_bytes(connection: Connection) -> int:
+    return int(connection.execute("SELECT coalesce(sum(size_bytes), 0) FROM pictures").fetchone()[0])
+
+
+def waiting_older_than(connection: Connection, captured_us: int) -> list[Picture]:
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM pictures WHERE state IN ('waiting', 'presigned') AND captured_us < ?",  # noqa: S608 - as above
+        (captured_us,),
+    )
+    return [_picture(row) for row in rows]
+
+
+def settled_before(connection: Connection, at_us: int) -> list[UUID]:
+    rows = connection.execute("SELECT picture_id FROM pictures WHERE settled_us < ?", (at_us,))
+    return [UUID(row[0]) for row in rows]
+
+
+def tally(connection: Connection) -> dict[str, int]:
+    return dict(connection.execute("SELECT state, count(*) FROM pictures GROUP BY state").fetchall())
+
+
+def read_file(folder: Path, picture_id: UUID) -> bytes | None:
+    with contextlib.suppress(FileNotFoundError):
+        return (folder / str(picture_id)).read_bytes()
+    return None

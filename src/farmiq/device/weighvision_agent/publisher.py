@@ -1,0 +1,89 @@
+"""Sends what the queue holds, in order, and again until the edge has acknowledged it."""
+
+import asyncio
+import contextlib
+import random
+
+from farmiq.device.weighvision_agent.database import QueueFailed
+from farmiq.device.weighvision_agent.event_store import ToSend
+from farmiq.device.weighvision_agent.queue import Queue
+from farmiq.device.weighvision_agent.recorder import Recorder
+from farmiq.device.weighvision_agent.replay import IN_FLIGHT_MAX, OnTheWay, Throttle, jitter_seconds
+from farmiq.device.weighvision_agent.settings import StationSettings
+from farmiq.kit.lifecycle import Lifetime
+from farmiq.kit.logging import get_logger
+from farmiq.kit.mqtt import BrokerAway, MqttClient
+from farmiq.kit.retry import Backoff
+
+LOOK_SECONDS = 0.5
+
+log = get_logger(__name__)
+
+
+class Publisher:
+    """PUBACK is flow control only: what was sent stays in the queue until the edge's own acknowledgement."""
+
+    def __init__(
+        self, life: Lifetime, settings: StationSettings, mqtt: MqttClient, recorder: Recorder, rng: random.Random
+    ) -> None:
+        self._life = life
+        self._mqtt = mqtt
+        self._recorder = recorder
+        self._rng = rng
+        self._throttle = Throttle(settings.replay_msgs_per_sec)
+        self._failing = Backoff(base_seconds=0.5, cap_seconds=10.0)
+        self.on_the_way = OnTheWay(settings.weighvision_resend_seconds, life.clock.monotonic())
+        mqtt.on_connect.append(self._connected)
+
+    async def send_all(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._mqtt.wait_connected()
+            await asyncio.sleep(jitter_seconds(self._rng))
+            with contextlib.suppress(BrokerAway):
+                await self._send_while_connected()
+
+    async def _send_while_connected(self) -> None:
+        while self._mqtt.is_connected:
+            self._recorder.events_added.clear()
+            try:
+                for event in await self._recorder.run(self._next_events):
+                    await self._send(event)
+                self._failing.reset()
+            except QueueFailed as error:
+                log.error("queue_not_read", reason=str(error))  # noqa: TRY400 - what is in it stays in it
+                await asyncio.sleep(self._failing.next_seconds())
+            await self._wait_for_work()
+
+    def _next_events(self, queue: Queue) -> list[ToSend]:
+        queue.tell_gathered()
+        if not self.on_the_way.has_room:
+            return []
+        return self.on_the_way.not_sent(queue.next_to_send(IN_FLIGHT_MAX))
+
+    async def _send(self, event: ToSend) -> None:
+        await asyncio.sleep(self._throttle.spend(self._life.clock.monotonic()))
+        # Marked first: the edge may be quicker with its answer than the broker with its own.
+        self.on_the_way.sent(event.number, self._life.clock.monotonic())
+        await self._mqtt.publish(event.topic, event.body)
+
+    def settled(self, numbers: list[int]) -> None:
+        self.on_the_way.settled(numbers, self._life.clock.monotonic())
+        self._recorder.events_added.set()
+
+    def start_over(self) -> None:
+        self.on_the_way.start_over()
+        self._recorder.events_added.set()
+
+    def _connected(self) -> None:
+        """What was on its way over the old connection may have got lost with it."""
+        self.start_over()
+
+    async def _wait_for_work(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                await self._recorder.events_added.wait()
+        now = self._life.clock.monotonic()
+        if self.on_the_way.is_silent_too_long(now):
+            log.warning("events_sent_again", count=len(self.on_the_way))
+            self.on_the_way.ask_again(now)

@@ -1,0 +1,338 @@
+"""The station's memory: events and pictures, durable before anything is said of them, and kept until the edge has them.
+
+Each method is one transaction. Killed between any two of them, the station goes on from what the last one left.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from uuid import UUID
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from farmiq.contracts.ack import DeviceAck, EventAck
+from farmiq.contracts.media import ContentType, PresignAnswer
+from farmiq.contracts.timestamps import from_us, to_us
+from farmiq.contracts.weighvision import ImageCaptured
+from farmiq.device.weighvision_agent import event_store, picture_store
+from farmiq.device.weighvision_agent.database import PICTURES, open_queue, transaction
+from farmiq.device.weighvision_agent.declaring import (
+    declare,
+    declare_damage,
+    fail_session,
+    give_up_events,
+    give_up_pictures,
+    lost_event,
+    unannounced,
+)
+from farmiq.device.weighvision_agent.drops import Reason, to_make_room, too_many, too_old
+from farmiq.device.weighvision_agent.event_store import OpenSession, Queued, ToSend
+from farmiq.device.weighvision_agent.losses import STATION_LOSS, Lost
+from farmiq.device.weighvision_agent.messages import Event, Messages
+from farmiq.device.weighvision_agent.picture_store import Picture
+from farmiq.kit.clock import Clock
+from farmiq.kit.logging import get_logger
+from farmiq.spool import lock
+
+UNKNOWN_MEDIA = "unknown_media"
+"""The edge never signed a URL for this picture, or has forgotten that it did: it has to come once more."""
+
+EPOCH = "epoch"
+
+log = get_logger(__name__)
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    events_max: int
+    age_max: timedelta
+    pictures_bytes_max: int
+    keep_free_bytes: int
+    keep_acked: timedelta
+    attempts_max: int
+
+
+class NoRoom(Exception):
+    """The disk is as full as the station may make it, and nothing of the station's is left to be given up."""
+
+
+class Queue:
+    """Belongs to one thread."""
+
+    def __init__(self, folder: Path, limits: Limits, messages: Messages, clock: Clock) -> None:
+        self._limits = limits
+        self._messages = messages
+        self._clock = clock
+        self._pictures = folder / PICTURES
+        folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        self._lock = lock.take(folder)
+        self.connection, damaged = open_queue(folder)
+        if damaged is not None:
+            self._tell_damage(damaged)
+        self._reconcile()
+
+    # What is captured
+
+    def begin_session(self, session: OpenSession, at: datetime, events: Sequence[Event]) -> None:
+        with transaction(self.connection):
+            event_store.begin_session(self.connection, session, to_us(at))
+            self._add(events)
+
+    def record_weight(self, weight_kg: float, event: Event) -> None:
+        with transaction(self.connection):
+            if event.session_id is not None:
+                event_store.set_weight(self.connection, event.session_id, weight_kg)
+            self._add([event])
+
+    def add_events(self, events: Sequence[Event]) -> None:
+        with transaction(self.connection):
+            self._add(events)
+
+    def add_picture(self, picture: Picture, data: bytes, beside: Sequence[Event] = ()) -> None:
+        """The file first: a row must never promise bytes that a power cut can take back."""
+        self._make_room(len(data))
+        picture_store.write_file(self._pictures, picture.picture_id, data)
+        with transaction(self.connection):
+            picture_store.add(self.connection, picture)
+            if picture.session_id is not None:
+                event_store.count_image(self.connection, picture.session_id)
+            self._add(beside)
+
+    def end_session(self, session_id: UUID, finalized: Callable[[OpenSession], Event]) -> None:
+        """Repeating it changes nothing: a session ends once."""
+        with transaction(self.connection):
+            for session in event_store.open_sessions(self.connection):
+                if session.session_id == session_id:
+                    event_store.close_session(self.connection, session_id)
+                    self._add([finalized(session)])
+
+    def open_sessions(self) -> list[OpenSession]:
+        return event_store.open_sessions(self.connection)
+
+    # What is sent
+
+    def next_to_send(self, count: int) -> list[ToSend]:
+        return event_store.next_to_send(self.connection, count)
+
+    def tell_gathered(self) -> None:
+        """Losses that were gathered are told from now on, and grow no more."""
+        with transaction(self.connection):
+            event_store.tell_gathered(self.connection)
+
+    def next_to_upload(self, now: datetime) -> Picture | None:
+        return picture_store.next_to_upload(self.connection, to_us(now))
+
+    def read_picture(self, picture: Picture) -> bytes | None:
+        """None when the file is not what was stored: it is declared, and the row is gone with it."""
+        data = picture_store.read_file(self._pictures, picture.picture_id)
+        if data is not None and hashlib.sha256(data).hexdigest() == picture.sha256:
+            return data
+        with transaction(self.connection):
+            give_up_pictures(self.connection, self._messages, [picture], "damaged", self._clock.now())
+            picture_store.delete(self.connection, [picture.picture_id])
+        picture_store.remove_files(self._pictures, [picture.picture_id])
+        return None
+
+    def presigned(self, picture: Picture, answer: PresignAnswer) -> Picture:
+        """Before the first byte goes to that URL: whoever dies in the middle of it goes on with the same picture, not with a
+        second one."""
+        signed = replace(
+            picture,
+            state="presigned",
+            media_id=answer.media_id,
+            upload_url=answer.upload_url,
+            upload_headers=answer.required_headers,
+            expires_us=to_us(answer.expires_at),
+        )
+        with transaction(self.connection):
+            picture_store.set_url(self.connection, signed)
+        return signed
+
+    def forget_url(self, picture: Picture) -> None:
+        with transaction(self.connection):
+            picture_store.set_waiting(self.connection, picture.picture_id, picture.attempts, 0)
+
+    def uploaded(self, picture: Picture, media_id: UUID) -> None:
+        captured = ImageCaptured(
+            media_id=media_id,
+            content_type=picture.content_type,
+            size_bytes=picture.size_bytes,
+            sha256=picture.sha256,
+        )
+        at = from_us(picture.captured_us)
+        event = self._messages.image(picture.picture_id, picture.session_id, at, picture.trace_id, captured)
+        with transaction(self.connection):
+            picture_store.set_uploaded(self.connection, picture.picture_id)
+            self._add([event])
+
+    def upload_put_off(self, picture: Picture, next_at: datetime) -> None:
+        """The edge is away or asked us to wait: that costs the picture nothing."""
+        with transaction(self.connection):
+            picture_store.put_off(self.connection, picture.picture_id, picture.attempts, to_us(next_at))
+
+    def upload_failed(self, picture: Picture, reason: str, next_at: datetime) -> None:
+        """An answer about this picture. After so many of them it is given up."""
+        with transaction(self.connection):
+            self._upload_failed(picture, reason, next_at)
+
+    # What the edge says
+
+    def settle(self, ack: DeviceAck, *, is_new_epoch: bool) -> list[int]:
+        """Answers the numbers of the events that need not be sent any more."""
+        at = self._clock.now()
+        with transaction(self.connection):
+            if is_new_epoch:
+                again = event_store.send_again(self.connection, ack.epoch)
+                log.warning("edge_epoch_changed", now=str(ack.epoch), sent_again=again)
+            event_store.set_fact(self.connection, EPOCH, str(ack.epoch))
+            settled = [self._settle(event, ack.epoch, at) for event in ack.events]
+        return [number for number in settled if number is not None]
+
+    @property
+    def epoch(self) -> UUID | None:
+        known = event_store.fact(self.connection, EPOCH)
+        return None if known is None else UUID(known)
+
+    # What is kept, and for how long
+
+    def keep_house(self) -> None:
+        """What has waited too long is given up; what the edge has had for long enough is forgotten."""
+        now = self._clock.now()
+        oldest_us, acked_us = to_us(now - self._limits.age_max), to_us(now - self._limits.keep_acked)
+        with transaction(self.connection):
+            waiting = event_store.waiting(self.connection)
+            self._drop_events(too_old(waiting, oldest_us), "too_old")
+            for picture in picture_store.waiting_older_than(self.connection, oldest_us):
+                self._fail_picture(picture, "too_old", "no way to the edge for too long")
+            # A restored edge may ask for all of them again: together with what waits they must not exceed the limit.
+            room = max(0, self._limits.events_max - event_store.count_waiting(self.connection))
+            event_store.forget_settled(self.connection, acked_us, room)
+            gone = picture_store.settled_before(self.connection, acked_us)
+            picture_store.delete(self.connection, gone)
+            event_store.forget_sessions(self.connection, oldest_us)
+        picture_store.remove_files(self._pictures, gone)
+
+    def close(self) -> None:
+        self.connection.close()
+        os.close(self._lock)
+
+    def _add(self, events: Sequence[Event]) -> None:
+        event_store.add(self.connection, events)
+        if event_store.count_waiting(self.connection) > self._limits.events_max:
+            waiting = event_store.waiting(self.connection)
+            self._drop_events(too_many(waiting, self._limits.events_max), "queue_full")
+
+    def _drop_events(self, numbers: Sequence[int], reason: Reason) -> None:
+        queued = event_store.by_number(self.connection, numbers)
+        give_up_events(self.connection, self._messages, queued, reason, self._clock.now())
+
+    def _upload_failed(self, picture: Picture, reason: str, next_at: datetime) -> None:
+        attempts = picture.attempts + 1
+        if attempts >= self._limits.attempts_max:
+            self._fail_picture(picture, "retries_exhausted", reason)
+        else:
+            picture_store.set_waiting(self.connection, picture.picture_id, attempts, to_us(next_at))
+
+    def _fail_picture(self, picture: Picture, reason: Reason, detail: str) -> None:
+        """Declared at once. The file stays until its time is over or its room is needed: somebody may still want it."""
+        at = self._clock.now()
+        picture_store.settle(self.connection, picture.picture_id, "failed", to_us(at), detail)
+        give_up_pictures(self.connection, self._messages, [picture], reason, at)
+        log.error("picture_given_up", picture_id=str(picture.picture_id), reason=reason, detail=detail)
+
+    def _settle(self, said: EventAck, epoch: UUID, at: datetime) -> int | None:
+        event = event_store.by_event_id(self.connection, said.event_id)
+        if event is None or event.state == "rejected":
+            return None
+        if said.result == "rejected":
+            self._rejected(event, said.code, at)
+        else:
+            event_store.acknowledge(self.connection, event.number, epoch, to_us(at))
+            if event.picture_id is not None:
+                picture_store.settle(self.connection, event.picture_id, "acked", to_us(at))
+        return event.number
+
+    def _rejected(self, event: Queued, code: str | None, at: datetime) -> None:
+        log.error("event_rejected", event_id=str(event.event_id), event_type=event.event_type, code=code)
+        if event.picture_id is not None and code == UNKNOWN_MEDIA:
+            event_store.delete(self.connection, [event.number])
+            self._upload_again(event, at)
+            return
+        event_store.reject(self.connection, event.number, code, to_us(at))
+        unannounced(self.connection, event, at)
+        if event.event_type == STATION_LOSS:
+            return
+        declare(self.connection, self._messages, "rejected", [lost_event(event)], at)
+        fail_session(self.connection, event.session_id, f"{event.event_type} was rejected: {code}")
+
+    def _upload_again(self, event: Queued, at: datetime) -> None:
+        assert event.picture_id is not None  # noqa: S101 - the caller looked
+        picture = picture_store.get(self.connection, event.picture_id)
+        if picture is None:
+            lost = Lost(from_us(event.ts_us), event.session_id)
+            declare(self.connection, self._messages, "forgotten_by_edge", [lost], at)
+            fail_session(self.connection, event.session_id, "the edge has forgotten a picture that is gone here")
+        else:
+            self._upload_failed(picture, "the edge does not know it", at)
+
+    def _make_room(self, needed_bytes: int) -> None:
+        limits = self._limits
+        excess_bytes = max(
+            picture_store.held_bytes(self.connection) + needed_bytes - limits.pictures_bytes_max,
+            limits.keep_free_bytes + needed_bytes - picture_store.free_bytes(self._pictures),
+        )
+        if excess_bytes <= 0:
+            return
+        going = list(to_make_room(picture_store.held(self.connection), excess_bytes))
+        ids = [UUID(one.picture_id) for one in going]
+        lost = [picture_store.get(self.connection, UUID(one.picture_id)) for one in going if one.is_loss]
+        with transaction(self.connection):
+            found = [picture for picture in lost if picture is not None]
+            give_up_pictures(self.connection, self._messages, found, "no_space", self._clock.now())
+            picture_store.delete(self.connection, ids)
+        picture_store.remove_files(self._pictures, ids)
+        if sum(one.size_bytes for one in going) < excess_bytes:
+            raise NoRoom("there is no room for another picture: the disk is full of other things")
+
+    def _reconcile(self) -> None:
+        """Files and rows after a kill: a file without a row was never promised, a row without its file is a loss."""
+        files = picture_store.files(self._pictures)
+        held = picture_store.held(self.connection)
+        for name in files.keys() - {one.picture_id for one in held}:
+            files[name].unlink()
+            log.info("unfinished_picture_removed", file=name)
+        for one in held:
+            if one.is_loss and one.picture_id not in files:
+                picture = picture_store.get(self.connection, UUID(one.picture_id))
+                assert picture is not None  # noqa: S101 - read a line ago, by the only reader
+                self.read_picture(picture)
+
+    def _tell_damage(self, aside: Path) -> None:
+        pictures = list((aside / PICTURES).glob("*")) if (aside / PICTURES).exists() else []
+        times = [path.stat().st_mtime for path in [*pictures, *aside.iterdir()]]
+        now = self._clock.now()
+        span = (now - timedelta(seconds=max(0.0, now.timestamp() - min(times))), now) if times else (now, now)
+        with transaction(self.connection):
+            declare_damage(self.connection, self._messages, len(pictures), span, now)
+        log.error("queue_damaged", set_aside=aside.name, pictures=len(pictures))
+
+
+def new_picture(
+    picture_id: UUID,
+    data: bytes,
+    content_type: ContentType,
+    captured_at: datetime,
+    trace_id: str,
+    session_id: UUID | None,
+) -> Picture:
+    return Picture(
+        picture_id=picture_id,
+        session_id=session_id,
+        trace_id=trace_id,
+        content_type=content_type,
+        size_bytes=len(data),
+        sha256=hashlib.sha256(data).hexdigest(),
+        captured_us=to_us(captured_at),
+    )

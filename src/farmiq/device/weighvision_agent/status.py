@@ -1,0 +1,134 @@
+"""What the station says of itself: to the edge, and in a file for whoever stands beside it."""
+
+import asyncio
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+from uuid import UUID
+
+from msgspec import Meta, Struct
+
+from farmiq import __version__
+from farmiq.contracts.decoding import encode
+from farmiq.contracts.status import DeviceStatus
+from farmiq.contracts.timestamps import to_us
+from farmiq.device.weighvision_agent import declaring, event_store, picture_store
+from farmiq.device.weighvision_agent.database import QueueFailed
+from farmiq.device.weighvision_agent.faults import Faults
+from farmiq.device.weighvision_agent.messages import Messages
+from farmiq.device.weighvision_agent.queue import Queue
+from farmiq.device.weighvision_agent.recorder import Recorder
+from farmiq.device.weighvision_agent.settings import StationSettings
+from farmiq.device.weighvision_agent.uploader import Uploader
+from farmiq.device.weighvision_agent.weighing import Weigher
+from farmiq.kit.lifecycle import Lifetime
+from farmiq.kit.logging import get_logger
+from farmiq.kit.mqtt import BrokerAway, MqttClient
+
+FILE_SECONDS = 2.0
+PUBLISH_EVERY = 5  # files for one message
+FAILED_NAMED_MAX = 16
+
+STATUS_FILE = "status.json"
+
+log = get_logger(__name__)
+
+
+class FailedSession(Struct, frozen=True):
+    session_id: UUID
+    reason: Annotated[str, Meta(max_length=300)]
+
+
+class StationStatus(DeviceStatus, frozen=True, kw_only=True, omit_defaults=True):
+    """`unacked_count` are events and `spool_bytes` are pictures; what else a station has to say is added here."""
+
+    pictures_waiting_count: int | None = None
+    rejected_count: int | None = None
+    failed_sessions_count: int | None = None
+    failed_sessions: tuple[FailedSession, ...] = ()
+    unweighed_count: int | None = None
+    upload_trouble: Annotated[str, Meta(max_length=300)] | None = None
+
+
+def goodbye() -> StationStatus:
+    return StationStatus(state="offline", software_version=__version__)
+
+
+class Figures:
+    """What the station knows of itself at one moment."""
+
+    def __init__(
+        self, life: Lifetime, settings: StationSettings, faults: Faults, weigher: Weigher, uploader: Uploader
+    ) -> None:
+        self._clock = life.clock
+        self._settings = settings
+        self._faults = faults
+        self._weigher = weigher
+        self._uploader = uploader
+        self._started_at = life.clock.monotonic()
+
+    def take(self, queue: Queue) -> StationStatus:
+        connection = queue.connection
+        waiting, pictures = event_store.count_waiting(connection), picture_store.tally(connection)
+        failed, named = event_store.failed_sessions(connection, FAILED_NAMED_MAX)
+        return StationStatus(
+            state="online",
+            software_version=__version__,
+            epoch=queue.epoch,
+            uptime_seconds=round(self._clock.monotonic() - self._started_at, 1),
+            spool_bytes=picture_store.held_bytes(connection),
+            spool_bytes_max=self._settings.weighvision_pictures_bytes_max,
+            oldest_sample_age_seconds=self._age_seconds(event_store.oldest_waiting_us(connection), self._clock.now()),
+            unacked_count=waiting,
+            dropped_count=declaring.dropped(connection),
+            replay_state="draining" if waiting else "idle",
+            replay_msgs_per_sec=self._settings.replay_msgs_per_sec,
+            faulty_sensors=self._faults.parts,
+            pictures_waiting_count=pictures.get("waiting", 0) + pictures.get("presigned", 0),
+            rejected_count=event_store.count_rejected(connection),
+            failed_sessions_count=failed,
+            failed_sessions=tuple(FailedSession(session_id, reason[:300]) for session_id, reason in named),
+            unweighed_count=self._weigher.unweighed,
+            upload_trouble=self._uploader.trouble[:300] or None,
+        )
+
+    @staticmethod
+    def _age_seconds(ts_us: int | None, now: datetime) -> float | None:
+        """Never below zero: a clock that was set back makes an event look as if it came from the future."""
+        return None if ts_us is None else max(0.0, round((to_us(now) - ts_us) / 1_000_000, 1))
+
+
+async def report(
+    life: Lifetime, folder: Path, mqtt: MqttClient, recorder: Recorder, figures: Figures, messages: Messages
+) -> None:
+    """Until the service is asked to stop. On a path of its own: it never waits behind the replay."""
+    turn, connections = 0, 0
+    is_running = True
+    while is_running:
+        try:
+            status = await recorder.run(figures.take)
+            await asyncio.to_thread(_replace, folder / STATUS_FILE, encode(status))
+        except (OSError, QueueFailed) as error:  # a full or failing disk takes no status, and must not take the station
+            log.warning("status_not_written", reason=str(error))
+            status = StationStatus(state="online", software_version=__version__)
+        if turn % PUBLISH_EVERY == 0 or mqtt.connections != connections:
+            connections = mqtt.connections
+            await _publish(mqtt, messages, status, life.clock.now())
+        turn += 1
+        is_running = await life.pause(FILE_SECONDS)
+    await _publish(mqtt, messages, goodbye(), life.clock.now())
+
+
+async def _publish(mqtt: MqttClient, messages: Messages, status: StationStatus, at: datetime) -> None:
+    try:
+        async with asyncio.timeout(FILE_SECONDS):
+            await mqtt.publish(messages.status_topic, messages.status(status, at), retain=True)
+    except (BrokerAway, TimeoutError):
+        return  # the will says "offline", and the next connection says it again
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Whole or not at all for whoever reads it. Not synced: after a power cut there is a new one within seconds."""
+    temporary = path.with_suffix(".tmp")
+    temporary.write_bytes(content)
+    temporary.replace(path)

@@ -1,0 +1,155 @@
+"""Pictures to the edge, one after the other, whether MQTT is there or not."""
+
+import asyncio
+import contextlib
+from datetime import datetime, timedelta
+from functools import partial
+from uuid import UUID
+
+from farmiq.contracts.media import PresignRequest
+from farmiq.contracts.timestamps import from_us
+from farmiq.device.weighvision_agent.database import QueueFailed
+from farmiq.device.weighvision_agent.media_client import EdgeAway, MediaClient, NotLetIn, PictureRefused, UrlRefused
+from farmiq.device.weighvision_agent.picture_store import Picture
+from farmiq.device.weighvision_agent.recorder import Recorder
+from farmiq.device.weighvision_agent.settings import StationSettings
+from farmiq.kit.lifecycle import Lifetime
+from farmiq.kit.logging import get_logger
+from farmiq.kit.retry import Backoff
+
+LOOK_SECONDS = 5.0
+EXPIRY_MARGIN = timedelta(seconds=5)
+"""A URL that is about to expire is not worth beginning with."""
+
+OTHERS_FIRST = timedelta(seconds=60)
+AWAY_SECONDS_MAX = 30.0
+
+log = get_logger(__name__)
+
+
+class Uploader:
+    """`trouble` is what keeps all pictures back at this moment, for the status; empty when nothing does."""
+
+    def __init__(self, life: Lifetime, settings: StationSettings, recorder: Recorder, client: MediaClient) -> None:
+        self._life = life
+        self._settings = settings
+        self._recorder = recorder
+        self._client = client
+        self._away = Backoff(base_seconds=0.5, cap_seconds=AWAY_SECONDS_MAX)
+        self.trouble = ""
+
+    async def upload_all(self) -> None:
+        """Until cancelled. A picture that is under way then is begun again at the next start, at the same URL."""
+        while True:
+            self._recorder.pictures_added.clear()
+            try:
+                picture = await self._recorder.run(lambda queue: queue.next_to_upload(self._life.clock.now()))
+                if picture is None:
+                    await self._wait_for_work()
+                else:
+                    await self._upload(picture)
+            except QueueFailed as error:
+                log.error("picture_not_recorded", reason=str(error))  # noqa: TRY400 - it stays where it is, and is tried again
+                await asyncio.sleep(self._away.next_seconds())
+
+    async def _wait_for_work(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                await self._recorder.pictures_added.wait()
+
+    async def _upload(self, picture: Picture) -> None:
+        data = await self._recorder.run(lambda queue: queue.read_picture(picture))
+        if data is None:
+            return
+        try:
+            media_id = await self._sent(picture, data)
+        except EdgeAway as error:
+            await self._put_off(picture, error)
+        except (PictureRefused, UrlRefused) as error:
+            next_at, reason = self._life.clock.now() + _delay(picture), str(error)[:300]
+            log.warning(
+                "upload_refused", picture_id=str(picture.picture_id), attempts=picture.attempts + 1, reason=reason
+            )
+            await self._recorder.record(lambda queue: queue.upload_failed(picture, reason, next_at))
+        else:
+            self._away.reset()
+            self._note("")
+            await self._recorder.record(lambda queue: queue.uploaded(picture, media_id))
+            log.info("picture_uploaded", picture_id=str(picture.picture_id), media_id=str(media_id))
+
+    async def _sent(self, picture: Picture, data: bytes) -> UUID:
+        """The media id under which the edge has it now."""
+        if picture.state == "presigned" and await self._is_resumed(picture, data):
+            assert picture.media_id is not None  # noqa: S101 - presigned pictures have one
+            return picture.media_id
+        signed = await self._presigned(picture)
+        assert signed.media_id is not None  # noqa: S101 - as above
+        await self._put(signed, data, is_first=True)
+        return signed.media_id
+
+    async def _is_resumed(self, picture: Picture, data: bytes) -> bool:
+        """It was on its way when we were interrupted, and may have arrived: a second one in its place would be one too many."""
+        assert picture.media_id is not None  # noqa: S101 - as above
+        if not _has_expired(picture, self._life.clock.now()):
+            with contextlib.suppress(UrlRefused):
+                await self._put(picture, data, is_first=False)
+                return True
+        return await asyncio.to_thread(self._client.is_there, picture.media_id, picture.trace_id)
+
+    async def _put(self, picture: Picture, data: bytes, *, is_first: bool) -> None:
+        assert picture.upload_url is not None  # noqa: S101 - as above
+        put = partial(self._client.put, picture.upload_url, picture.upload_headers, data, picture.trace_id)
+        try:
+            await asyncio.to_thread(put)
+        except EdgeAway as error:
+            if is_first and not error.is_sent:
+                # Not a byte has left: a new URL later raises no question about this one.
+                await self._recorder.run(lambda queue: queue.forget_url(picture))
+            raise
+
+    async def _presigned(self, picture: Picture) -> Picture:
+        settings = self._settings
+        request = PresignRequest(
+            tenant_id=settings.tenant_id,
+            farm_id=settings.farm_id,
+            barn_id=settings.barn_id,
+            device_id=settings.device_id,
+            station_id=settings.device_id,
+            session_id=picture.session_id,
+            trace_id=picture.trace_id,
+            captured_at=from_us(picture.captured_us),
+            content_type=picture.content_type,
+            content_length=picture.size_bytes,
+            sha256=picture.sha256,
+        )
+        answer = await asyncio.to_thread(self._client.presign, request)
+        return await self._recorder.run(lambda queue: queue.presigned(picture, answer))
+
+    async def _put_off(self, picture: Picture, error: EdgeAway) -> None:
+        """The way is closed for all of them, so all of them wait. If somebody answered, it may be for this one only: then the
+        others come first."""
+        self._note(str(error), is_ours=isinstance(error, NotLetIn))
+        if error.is_answered:
+            next_at = self._life.clock.now() + OTHERS_FIRST
+            await self._recorder.run(lambda queue: queue.upload_put_off(picture, next_at))
+        await asyncio.sleep(error.retry_after_seconds or self._away.next_seconds())
+
+    def _note(self, trouble: str, *, is_ours: bool = False) -> None:
+        """Each change once, however often it is tried."""
+        if bool(trouble) == bool(self.trouble):
+            return
+        self.trouble = trouble
+        if not trouble:
+            log.info("edge_media_store_reached")
+        elif is_ours:
+            log.error("edge_media_store_refused", reason=trouble)
+        else:
+            log.warning("edge_media_store_lost", reason=trouble)
+
+
+def _delay(picture: Picture) -> timedelta:
+    return timedelta(seconds=min(300.0, 2.0 ** min(picture.attempts, 10)))
+
+
+def _has_expired(picture: Picture, now: datetime) -> bool:
+    return picture.expires_us is None or from_us(picture.expires_us) - EXPIRY_MARGIN <= now

@@ -1,0 +1,209 @@
+"""Killed between any two durable steps, cut off in any way: in the end there is one session with all its pictures at the edge."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farmiq.kit.mqtt import MqttClient
+from farmiq.kit.postgres import Pool
+from integration.device.weighvision_agent.station_world import Edge, Station, edge_running, stations
+from support.cut_link import plugged
+from support.mosquitto import Broker
+from support.s3 import S3
+from support.service_process import Death
+from support.waiting import eventually, wait_for
+
+pytestmark = pytest.mark.timeout(240)
+
+AGENT = "farmiq.device.weighvision_agent"
+
+STEPS: list[Death] = [
+    (f"{AGENT}.queue:Queue.begin_session", "before", 1),
+    (f"{AGENT}.queue:Queue.begin_session", "after", 1),
+    (f"{AGENT}.picture_store:write_file", "before", 1),
+    (f"{AGENT}.picture_store:write_file", "after", 2),
+    (f"{AGENT}.queue:Queue.add_picture", "after", 3),
+    (f"{AGENT}.queue:Queue.end_session", "before", 1),
+    (f"{AGENT}.queue:Queue.end_session", "after", 1),
+    (f"{AGENT}.media_client:MediaClient.presign", "after", 1),
+    (f"{AGENT}.queue:Queue.presigned", "after", 1),
+    (f"{AGENT}.media_client:MediaClient.put", "after", 1),
+    (f"{AGENT}.queue:Queue.uploaded", "before", 2),
+    (f"{AGENT}.queue:Queue.uploaded", "after", 2),
+    (f"{AGENT}.publisher:Publisher._send", "after", 1),
+    (f"{AGENT}.queue:Queue.settle", "before", 1),
+    (f"{AGENT}.queue:Queue.settle", "after", 1),
+]
+
+
+async def weigh_once(station: Station) -> None:
+    """As long as the station knows of no session, the animal comes again."""
+    await asyncio.to_thread(wait_for, station.is_watching, 60)
+    if not station.sessions():
+        await asyncio.to_thread(station.weigh, 80.5)
+
+
+async def until_whole(edge: Edge, station: Station) -> None:
+    await eventually(lambda: edge.is_whole(station), 60, f"{station.device_id} to be whole: {station.folder}")
+
+
+async def live_and_die(edge: Edge, station: Station, death: Death) -> None:
+    await edge.admit(station)
+    station.start(death)
+    await asyncio.to_thread(wait_for, station.is_watching, 60)
+    station.scale.kg = 80.5
+    await asyncio.to_thread(wait_for, station.is_dead, 60, f"{death} to happen")
+    station.scale.kg = 0.0
+    station.start()
+    await weigh_once(station)
+    await until_whole(edge, station)
+
+
+async def test_killed_at_any_step_there_is_one_session_with_all_its_pictures(
+    edge_pool: Pool, edge_url: str, mosquitto: Broker, s3: S3, run_folder: Path, tmp_path: Path
+) -> None:
+    doomed = [Station(tmp_path / f"scale-{number}", f"scale-{number}", run_folder) for number in range(len(STEPS))]
+    turns = asyncio.Semaphore(4)
+
+    async def one(edge: Edge, station: Station, death: Death) -> None:
+        async with turns:
+            await live_and_die(edge, station, death)
+            await asyncio.to_thread(station.kill)
+
+    async with edge_running(edge_pool, edge_url, mosquitto, s3) as edge:
+        with stations(*doomed):
+            async with asyncio.TaskGroup() as group:
+                for station, death in zip(doomed, STEPS, strict=True):
+                    group.create_task(one(edge, station, death))
+        # Whatever was uploaded and never announced is found by now, if there is any.
+        await edge.swept()
+        for station in doomed:
+            ((session_id, status, expected, weight_kg, stored),) = await edge.sessions_of(station)
+            assert (status, weight_kg) == ("finalized", 80.5)
+            assert expected == stored, f"{station.device_id}: pictures that nobody counted"
+            assert session_id == station.sessions()[0][0]
+    assert await edge_pool.fetchval("SELECT count(*) FROM ingress_rejected") == 0
+    assert await edge_pool.fetchval("SELECT count(*) FROM sync_outbox WHERE event_type = 'station.loss'") == 0
+
+
+async def test_cut_off_it_goes_on_weighing_and_everything_arrives_afterwards(
+    edge_pool: Pool, edge_url: str, mosquitto: Broker, s3: S3, run_folder: Path, tmp_path: Path
+) -> None:
+    """Without MQTT, without HTTP, and without both: three stations at once."""
+    some = [Station(tmp_path / name, name, run_folder) for name in ("no-mqtt", "no-http", "no-link")]
+    async with edge_running(edge_pool, edge_url, mosquitto, s3) as edge, eavesdropping(mosquitto) as heard:
+        with stations(*some):
+            async with asyncio.TaskGroup() as group:
+                for station in some:
+                    group.create_task(be_cut_off(edge, station))
+        known = {station.device_id: await edge.sessions_of(station) for station in some}
+    for sessions in known.values():
+        assert [(count, kg, stored) for _, _, count, kg, stored in sessions] == [(3, 60.0, 3), (3, 70.0, 3)]
+    for station in some:
+        assert_in_order([event for event in heard if event["device_id"] == station.device_id])
+
+
+async def be_cut_off(edge: Edge, station: Station) -> None:
+    async with plugged(edge.broker.url(station.device_id)) as mqtt, plugged(edge.media_url) as http:
+        await edge.admit(station)
+        station.variables |= {"MQTT_URL": mqtt.url, "EDGE_MEDIA_STORE_URL": http.url}
+        cut = {"no-mqtt": [mqtt], "no-http": [http], "no-link": [mqtt, http]}[station.device_id]
+        station.start()
+        await asyncio.to_thread(wait_for, station.is_watching, 60)
+        for cable in cut:
+            await cable.pull()
+        for number, kg in enumerate((60.0, 70.0), 1):
+            await asyncio.to_thread(station.weigh, kg, number)
+            await asyncio.to_thread(wait_for, station.scale_is_empty)
+        told, stored = ((2, 0) if mqtt not in cut else (0, 6)) if len(cut) == 1 else (0, 0)
+        await eventually(
+            lambda: has_reached(edge, station, told, stored), 30, f"what can reach the edge: {station.device_id}"
+        )
+        # It also survives its own death while it is cut off.
+        await asyncio.to_thread(station.kill)
+        station.start()
+        await asyncio.to_thread(wait_for, station.is_watching, 60)
+        for cable in cut:
+            await cable.plug()
+        await eventually(lambda: edge.is_whole(station, 2), 60, f"both sessions at the edge: {station.device_id}")
+        await asyncio.to_thread(station.kill)
+
+
+async def has_reached(edge: Edge, station: Station, told: int, stored: int) -> bool:
+    ended = "SELECT count(*) FROM weight_sessions WHERE status = 'finalized' AND device_id = $1"
+    pictures = "SELECT count(*) FROM media_objects WHERE state = 'stored' AND device_id = $1"
+    found = [await edge.pool.fetchval(statement, station.device_id) for statement in (ended, pictures)]
+    return found == [told, stored]
+
+
+@asynccontextmanager
+async def eavesdropping(broker: Broker) -> AsyncIterator[list[dict[str, Any]]]:
+    """The session events as they pass the broker."""
+    heard: list[dict[str, Any]] = []
+    client = MqttClient(broker.url("ears"), client_id="ears", subscriptions=["iot/weighvision/#"])
+
+    async def hear() -> None:
+        while messages := await client.next_batch(100, 0.0):
+            heard.extend(json.loads(message.payload) | {"topic": message.topic} for message in messages)
+            client.acknowledge(messages)
+
+    await client.start()
+    await client.wait_connected()
+    task = asyncio.create_task(hear())
+    try:
+        yield heard
+    finally:
+        await client.stop()
+        await task
+
+
+def assert_in_order(heard: list[dict[str, Any]]) -> None:
+    """By time, and each session in its own order: an announcement belongs to the time when its picture was taken."""
+    told = [event for event in heard if not event["event_type"].endswith("image.captured")]
+    first = list({event["event_id"]: event for event in reversed(told)}.values())[::-1]
+    assert [event["ts"] for event in first] == sorted(event["ts"] for event in first)
+    assert [event["event_type"].rpartition(".")[2] for event in first] == ["created", "recorded", "finalized"] * 2
+
+
+async def _is(pool: Pool, statement: str, count: int) -> bool:
+    return int(await pool.fetchval(statement)) == count
+
+
+async def test_killed_while_it_uploads_and_back_when_the_url_has_expired_each_picture_is_there_once(
+    edge_pool: Pool, edge_url: str, mosquitto: Broker, s3: S3, run_folder: Path, tmp_path: Path
+) -> None:
+    """One was killed before the bytes went out, one after they had arrived: neither can know which it was."""
+    deaths: list[Death] = [
+        (f"{AGENT}.queue:Queue.presigned", "after", 1),
+        (f"{AGENT}.media_client:MediaClient.put", "after", 1),
+    ]
+    doomed = [Station(tmp_path / f"scale-{number}", f"scale-{number}", run_folder) for number in range(2)]
+    async with edge_running(
+        edge_pool, edge_url, mosquitto, s3, MEDIA_URL_SECONDS="7", MEDIA_SWEEP_SECONDS="60"
+    ) as edge:
+        with stations(*doomed):
+            for station, death in zip(doomed, deaths, strict=True):
+                await edge.admit(station)
+                station.start(death)
+                await asyncio.to_thread(wait_for, station.is_watching, 60)
+                station.scale.kg = 80.5
+                await asyncio.to_thread(wait_for, station.is_dead, 60)
+                station.scale.kg = 0.0
+            left = (
+                "SELECT count(*) FROM media_objects WHERE state = 'presigned' AND expires_at > now() + interval '4 s'"
+            )
+            await eventually(lambda: _is(edge_pool, left, 0), 30, "the URLs to expire")
+            for station in doomed:
+                station.start()
+            for station in doomed:
+                await until_whole(edge, station)
+            known = [await edge.sessions_of(station) for station in doomed]
+    assert all(expected == stored for ((_, _, expected, _, stored),) in known)
+    assert [len(station.logged("picture_uploaded")) for station in doomed] == [
+        count for ((_, _, count, _, _),) in known
+    ]

@@ -1,0 +1,147 @@
+"""A station's sessions and pictures at a real edge: broker, database, object store, and our services."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from farmiq.kit.postgres import Pool
+from integration.device.weighvision_agent.station_world import Station, edge_running, stations
+from support.mosquitto import Broker
+from support.s3 import S3
+from support.waiting import eventually, wait_for
+
+
+async def test_an_animal_on_the_scale_becomes_a_whole_session_at_the_edge(
+    edge_pool: Pool, edge_url: str, mosquitto: Broker, s3: S3, run_folder: Path, tmp_path: Path
+) -> None:
+    station = Station(tmp_path / "scale-1", "scale-1", run_folder)
+    station.tables["session"] = {"batch_id": "batch-7"}
+    async with edge_running(edge_pool, edge_url, mosquitto, s3) as edge:
+        await edge.admit(station)
+        with stations(station):
+            station.start()
+            await asyncio.to_thread(wait_for, station.is_watching)
+            await asyncio.to_thread(station.weigh, 120.5)
+            await eventually(lambda: edge.is_whole(station), 30, "the session at the edge")
+            ((session_id, status, image_count, weight_kg, stored),) = await edge.sessions_of(station)
+            assert (status, image_count, weight_kg, stored) == ("finalized", 3, 120.5, 3)
+            assert session_id == station.sessions()[0][0]
+            await asyncio.to_thread(wait_for, lambda: station.status().get("unacked_count") == 0)
+            assert station.stop() == 0
+    row = await edge_pool.fetchrow("SELECT batch_id, initial_weight_kg::float8 FROM weight_sessions")
+    assert row is not None
+    assert tuple(row) == ("batch-7", 120.5)
+    traces = await edge_pool.fetch("SELECT DISTINCT trace_id FROM media_objects")
+    assert len(traces) == 1, "one session, one trace"
+    assert await edge_pool.fetchval("SELECT count(*) FROM ingress_rejected") == 0
+
+
+async def test_pictures_on_a_schedule_come_without_a_session_and_with_the_weight_that_is_wanted(
+    edge_pool: Pool, edge_url: str, mosquitto: Broker, s3: S3, run_folder: Path, tmp_path: Path
+) -> None:
+    station = Station(tmp_path / "scale-1", "scale-1", run_folder)
+    station.tables["schedule"] = {"every_seconds": 1, "with_weight": True}
+    async with edge_running(edge_pool, edge_url, mosquitto, s3) as edge:
+        await edge.admit(station)
+        with stations(station):
+            station.start()
+
+            async def are_there() -> bool:
+                return int(await edge_pool.fetchval("SELECT count(*) FROM media_objects WHERE state = 'stored'")) >= 3
+
+            await eventually(are_there, 30, "three pictures")
+            assert station.stop() == 0
+    assert await edge_pool.fetchval("SELECT count(*) FROM media_objects WHERE session_id IS NOT NULL") == 0
+    assert await edge_pool.fetchval("SELECT count(*) FROM weight_sessions") == 0
+    told = "SELECT count(*) FROM sync_outbox WHERE event_type = 'weighvision.image.captured' AND session_id IS NULL"
+    assert await edge_pool.fetchval(told) >= 3
+    weights = await edge_pool.fetch(
+        "SELECT metric_value::float8 AS kg, unit FROM telemetry_raw WHERE metric_type = 'weight'"
+    )
+    assert len(weights) >= 2, "the very first picture may be taken before the scale has spoken"
+    assert {(row["kg"], row["unit"]) for row in weights} == {(0.0, "kg")}
+
+
+async def test_a_camera_and_a_scale_that_fail_are_shown_and_found_again(
+    edge_pool: Pool, edge_url: str, mosquitto: Broker, s3: S3, run_folder: Path, tmp_path: Path
+) -> None:
+    station = Station(tmp_path / "scale-1", "scale-1", run_folder)
+    station.tables["scale"] = {"timeout_seconds": 1.0}
+    hidden = station.pictures.with_name("hidden")
+    async with edge_running(edge_pool, edge_url, mosquitto, s3) as edge:
+        await edge.admit(station)
+        with stations(station):
+            station.pictures.rename(hidden)
+            station.start()
+            await asyncio.to_thread(wait_for, station.is_watching)
+            await asyncio.to_thread(station.weigh, 75.0)
+            await asyncio.to_thread(wait_for, lambda: station.status().get("faulty_sensors") == ["camera"])
+            station.scale.pull()
+            await asyncio.to_thread(wait_for, lambda: station.status().get("faulty_sensors") == ["camera", "scale"])
+            hidden.rename(station.pictures)
+            station.scale.plug()
+            await asyncio.to_thread(wait_for, lambda: station.status().get("faulty_sensors") == ["camera"])
+            await asyncio.to_thread(station.weigh, 76.0, 2)
+            await eventually(lambda: edge.is_whole(station, 2), 30, "both sessions at the edge")
+            known = await edge.sessions_of(station)
+            await asyncio.to_thread(wait_for, lambda: "faulty_sensors" not in station.status())
+    assert [(kg, count) for _, _, count, kg, _ in known] == [(75.0, 0), (76.0, 3)]
+    assert [line["part"] for line in station.logged("driver_failed")] == ["camera", "scale"], "once each"
+
+
+async def test_an_edge_that_was_restored_from_a_backup_gets_the_session_and_its_pictures_again(
+    edge_pool: Pool, edge_url: str, mosquitto: Broker, s3: S3, run_folder: Path, tmp_path: Path
+) -> None:
+    station = Station(tmp_path / "scale-1", "scale-1", run_folder)
+    async with edge_running(edge_pool, edge_url, mosquitto, s3) as edge:
+        await edge.admit(station)
+        with stations(station):
+            station.start()
+            await asyncio.to_thread(wait_for, station.is_watching)
+            await asyncio.to_thread(station.weigh, 75.0)
+            await eventually(lambda: edge.is_whole(station), 30, "the first session at the edge")
+            before = await edge.sessions_of(station)
+            await edge_pool.execute(
+                "TRUNCATE weight_sessions, media_objects, ingress_dedupe, sync_outbox, media_transfers CASCADE"
+            )
+            await edge_pool.execute("UPDATE edge_identity SET epoch = gen_random_uuid()")
+            assert await edge.sessions_of(station) == []
+            await asyncio.to_thread(wait_for, station.scale_is_empty)
+            await asyncio.to_thread(station.weigh, 76.0, 2)
+            await eventually(lambda: edge.is_whole(station, 2), 60, "both sessions at the restored edge")
+            after = await edge.sessions_of(station)
+    assert [row[0] for row in after] == [row[0] for row in station.sessions()]
+    assert after[0] == before[0]
+    assert station.logged("edge_epoch_changed")
+
+
+async def test_a_picture_that_the_edge_never_takes_fails_its_session_and_the_cloud_is_told_of_the_loss(
+    edge_pool: Pool, edge_url: str, mosquitto: Broker, s3: S3, run_folder: Path, tmp_path: Path
+) -> None:
+    station = Station(tmp_path / "scale-1", "scale-1", run_folder, WEIGHVISION_UPLOAD_ATTEMPTS_MAX="1")
+    async with edge_running(edge_pool, edge_url, mosquitto, s3, MEDIA_BYTES_MAX="1024") as edge:
+        await edge.admit(station)
+        with stations(station):
+            station.start()
+            await asyncio.to_thread(wait_for, station.is_watching)
+            await asyncio.to_thread(station.weigh, 75.0)
+
+            async def declared() -> list[dict[str, Any]]:
+                rows = await edge_pool.fetch("SELECT payload_json FROM sync_outbox WHERE event_type = 'station.loss'")
+                losses = [json.loads(bytes(row["payload_json"])) for row in rows]
+                return losses if sum(loss["pictures"] for loss in losses) == 3 else []
+
+            losses = await eventually(declared, 30, "the loss in the outbox")
+            session_id = station.sessions()[0][0]
+            status = await asyncio.to_thread(wait_for, lambda: _with_failed(station.status()))
+            assert station.waiting() == 0
+    assert status is not None
+    assert {(loss["reason"], *loss["session_ids"]) for loss in losses} == {("retries_exhausted", session_id)}
+    assert [one["session_id"] for one in status["failed_sessions"]] == [session_id]
+    assert status["dropped_count"] == 3
+    assert len(list((station.queue_folder / "pictures").iterdir())) == 3, "nothing is deleted in silence"
+
+
+def _with_failed(status: dict[str, Any]) -> dict[str, Any] | None:
+    return status if status.get("dropped_count") == 3 and status.get("failed_sessions_count") == 1 else None

@@ -1,0 +1,393 @@
+"""What a station holds on to, for how long, and what it says of what it gave up. On a real disk."""
+
+import json
+import sqlite3
+from datetime import timedelta
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from farmiq.contracts.ack import DeviceAck, EventAck
+from farmiq.contracts.timestamps import to_us
+from farmiq.device.weighvision_agent import picture_store
+from farmiq.device.weighvision_agent.database import QueueTooNew
+from farmiq.device.weighvision_agent.queue import NoRoom
+from farmiq.spool.errors import SpoolLocked
+from unit.device.weighvision_agent.queue_world import EPOCH, JPEG, RESTORED, Bench
+
+
+def test_a_session_is_there_after_a_kill_with_everything_that_was_said_of_it(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    session_id = bench.begin()
+    bench.take(session_id)
+    bench.reopen()
+    assert [one.session_id for one in bench.queue.open_sessions()] == [session_id]
+    bench.end(session_id)
+    bench.end(session_id)
+    bench.reopen()
+    assert bench.waiting() == ["session.created", "weight.recorded", "session.finalized"]
+    assert bench.bodies()[-1]["payload"] == {"image_count": 1, "final_weight_kg": 80.0}
+    assert bench.queue.open_sessions() == []
+
+
+def test_an_event_leaves_by_the_edges_word_and_by_nothing_else(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.end(bench.begin())
+    bench.queue.next_to_send(10)
+    assert len(bench.reopen().next_to_send(10)) == 3
+    assert len(bench.answer("stored", "duplicate")) == 3
+    assert bench.reopen().next_to_send(10) == []
+
+
+def test_an_acknowledgement_of_something_unknown_changes_nothing(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.begin()
+    before = bench.bodies()
+    stranger = EventAck(event_id=UUID(int=4), result="stored")
+    assert bench.queue.settle(DeviceAck(epoch=EPOCH, ts=bench.clock.now(), events=[stranger]), is_new_epoch=False) == []
+    assert bench.bodies() == before
+
+
+def test_a_pictures_file_stays_until_its_announcement_is_acknowledged_and_a_while_longer(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    taken = bench.take()
+    bench.upload(taken)
+    assert bench.waiting() == ["image.captured"]
+    bench.clock.wait(hours=30)
+    bench.queue.keep_house()
+    assert bench.files() == {str(taken.picture_id)}
+    bench.answer("stored")
+    bench.clock.wait(hours=23)
+    bench.queue.keep_house()
+    assert bench.files() == {str(taken.picture_id)}
+    bench.clock.wait(hours=2)
+    bench.queue.keep_house()
+    assert bench.files() == set()
+    assert bench.losses() == []
+
+
+def test_a_restored_edge_gets_everything_again_that_is_still_here(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    session_id = bench.begin()
+    taken = bench.take(session_id)
+    bench.upload(taken)
+    bench.end(session_id)
+    ids = [body["event_id"] for body in bench.bodies()]
+    bench.answer("stored")
+    bench.begin()
+    assert bench.queue.epoch == EPOCH
+    bench.answer("stored", epoch=RESTORED, is_new=True)
+    again = [body["event_id"] for body in bench.bodies()]
+    assert again == ids, "and not what the new database has acknowledged just now"
+    assert bench.reopen().epoch == RESTORED
+    bench.answer("stored", "stored", "rejected", "stored", code="unknown_media", epoch=RESTORED)
+    assert bench.waiting() == []
+    found = bench.queue.next_to_upload(bench.clock.now())
+    assert found is not None
+    assert (found.picture_id, found.media_id, found.state) == (taken.picture_id, None, "waiting")
+
+
+def test_a_picture_that_the_edge_forgot_and_that_is_gone_here_is_declared(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, keep_acked=timedelta(0))
+    session_id = bench.begin()
+    taken = bench.take(session_id)
+    bench.upload(taken)
+    with bench.queue.connection:
+        picture_store.delete(bench.queue.connection, [taken.picture_id])
+    bench.answer("stored", "stored", "rejected", code="unknown_media")
+    (loss,) = bench.losses()
+    assert (loss["reason"], loss["pictures"], loss["session_ids"]) == ("forgotten_by_edge", 1, [str(session_id)])
+    assert len(bench.failed()) == 1
+
+
+def test_a_rejected_event_is_kept_aside_declared_and_not_sent_again(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    session_id = bench.begin()
+    bench.answer("stored", "rejected", code="session_of_another_device")
+    assert bench.waiting() == ["station.loss"]
+    (loss,) = bench.losses()
+    assert (loss["reason"], loss["events"], loss["count"]) == ("rejected", {"weighvision.weight.recorded": 1}, 1)
+    assert loss["session_ids"] == [str(session_id)]
+    assert bench.failed() == ["weighvision.weight.recorded was rejected: session_of_another_device"]
+    bench.answer("rejected", code="reserved_event_type")
+    assert bench.waiting() == [], "a loss that nobody wants is kept here, and makes no other loss"
+    rejected = bench.queue.connection.execute("SELECT count(*) FROM events WHERE state = 'rejected'").fetchone()
+    assert rejected[0] == 2
+
+
+def test_more_events_than_allowed_are_dropped_and_every_one_is_declared(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, events_max=10)
+    for _ in range(6):
+        bench.end(bench.begin())
+        bench.clock.wait(minutes=1)
+    kept = [kind for kind in bench.waiting() if kind != "station.loss"]
+    assert sorted(kept) == ["session.created"] * 5 + ["session.finalized"] * 5
+    (loss,) = bench.losses()
+    assert loss["reason"] == "queue_full"
+    assert loss["count"] == 18 - len(kept) == len(loss["event_ids"])
+    assert loss["events"]["weighvision.weight.recorded"] == 6, "before anything critical"
+    bench.reopen()
+    bench.answer("stored")
+    assert bench.waiting() == []
+    bench.end(bench.begin())
+    assert bench.losses() == []
+
+
+def test_a_loss_grows_until_it_is_told_and_then_another_one_begins(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, events_max=10)
+    for _ in range(5):
+        bench.end(bench.begin())
+    (first,) = bench.losses()
+    for _ in range(50):
+        bench.end(bench.begin())
+    assert bench.losses() == [first], "what was offered does not change any more"
+    bench.answer("stored")
+    for _ in range(50):
+        bench.end(bench.begin())
+    (second,) = bench.losses()
+    waiting = len([kind for kind in bench.waiting() if kind != "station.loss"])
+    assert first["count"] + second["count"] + waiting + 10 == 105 * 3
+    assert len(second["event_ids"]) == 100, "counted, and not all of them named"
+
+
+def test_what_is_older_than_three_days_goes_but_not_the_frame_of_a_session(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    session_id = bench.begin()
+    bench.take(session_id)
+    bench.end(session_id)
+    bench.clock.wait(hours=73)
+    bench.queue.keep_house()
+    assert bench.waiting() == ["session.created", "session.finalized", "station.loss"]
+    (loss,) = bench.losses()
+    assert (loss["reason"], loss["count"], loss["pictures"]) == ("too_old", 2, 1)
+    assert bench.failed() == ["a picture was given up: too_old"]
+    assert len(bench.files()) == 1, "declared, and still there for a person"
+    assert bench.queue.next_to_upload(bench.clock.now()) is None
+
+
+def test_a_picture_that_is_refused_again_and_again_fails_its_session_and_is_declared(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    session_id = bench.begin()
+    taken = bench.take(session_id)
+    for attempts in range(3):
+        found = bench.queue.next_to_upload(bench.clock.now())
+        assert found is not None
+        assert found.attempts == attempts
+        bench.queue.upload_failed(found, "HTTP 422", bench.clock.now())
+        bench.reopen()
+    assert bench.queue.next_to_upload(bench.clock.now()) is None
+    (loss,) = bench.losses()
+    assert (loss["reason"], loss["pictures"], loss["session_ids"]) == ("retries_exhausted", 1, [str(session_id)])
+    assert bench.failed() == ["a picture was given up: retries_exhausted"]
+    assert bench.files() == {str(taken.picture_id)}
+
+
+def test_pictures_take_no_more_room_than_allowed_and_the_oldest_of_no_session_goes_first(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, pictures_bytes_max=3 * len(JPEG))
+    session_id = bench.begin()
+    first = bench.take(session_id)
+    scheduled = bench.take()
+    acked = bench.take()
+    bench.upload(acked)
+    bench.answer("stored")
+    bench.take(session_id)
+    assert str(acked.picture_id) not in bench.files()
+    assert bench.losses() == [], "the edge has it"
+    bench.take(session_id)
+    assert str(scheduled.picture_id) not in bench.files()
+    assert str(first.picture_id) in bench.files()
+    (loss,) = bench.losses()
+    assert (loss["reason"], loss["count"], loss["pictures"]) == ("no_space", 1, 1)
+    bench.end(session_id)
+    assert bench.bodies()[-1]["payload"]["image_count"] == 3
+
+
+def test_a_disk_that_others_have_filled_takes_no_picture_and_breaks_nothing(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, keep_free_bytes=1 << 60)
+    session_id = bench.begin()
+    with pytest.raises(NoRoom):
+        bench.take(session_id)
+    bench.end(session_id)
+    assert bench.bodies()[-1]["payload"]["image_count"] == 0
+    assert bench.files() == set()
+
+
+def test_a_file_without_a_row_is_removed_and_a_row_without_its_file_is_declared(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    kept, lost = bench.take(), bench.take()
+    picture_store.write_file(tmp_path / "pictures", UUID(int=5), b"killed before its row was written")
+    (tmp_path / "pictures" / f"{UUID(int=6)}.tmp").write_bytes(b"killed before it was whole")
+    (tmp_path / "pictures" / str(lost.picture_id)).unlink()
+    bench.reopen()
+    assert bench.files() == {str(kept.picture_id)}
+    (loss,) = bench.losses()
+    assert (loss["reason"], loss["pictures"]) == ("damaged", 1)
+
+
+def test_a_picture_whose_bytes_have_changed_is_not_sent_and_declared(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    taken = bench.take()
+    path = tmp_path / "pictures" / str(taken.picture_id)
+    path.write_bytes(JPEG[:-1] + b"\x00")
+    assert bench.queue.read_picture(taken) is None
+    assert bench.losses()[0]["reason"] == "damaged"
+    assert bench.picture_states() == []
+
+
+@pytest.mark.parametrize("damage", ["header", "middle", "cut"])
+def test_a_damaged_queue_is_set_aside_declared_and_the_station_starts(damage: str, tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    for _ in range(200):
+        bench.end(bench.begin())
+    bench.take()
+    bench.queue.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    bench.queue.close()
+    path = tmp_path / "queue.db"
+    data = bytearray(path.read_bytes())
+    if damage == "cut":
+        del data[len(data) // 2 :]
+    else:
+        start = 0 if damage == "header" else 4096
+        data[start : start + 20_000] = b"\xa5" * 20_000
+    path.write_bytes(bytes(data))
+    after = Bench(tmp_path)
+    (loss,) = after.losses()
+    assert (loss["reason"], loss["is_count_exact"], loss["pictures"]) == ("damaged", False, 1)
+    assert (tmp_path / "damaged-1" / "queue.db").read_bytes() == bytes(data)
+    after.end(after.begin())
+    assert after.waiting() == ["station.loss", "session.created", "weight.recorded", "session.finalized"]
+
+
+def test_one_station_to_a_folder(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    with pytest.raises(SpoolLocked):
+        Bench(tmp_path)
+    assert bench.reopen().next_to_send(1) == []
+
+
+def test_replay_is_in_the_order_of_time_and_a_session_keeps_its_own(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    first = bench.begin()
+    bench.clock.wait(minutes=10)
+    second = bench.begin()
+    bench.clock.wait(minutes=-30)
+    bench.end(first)
+    bench.end(second)
+    sessions = [
+        row[0] for row in bench.queue.connection.execute("SELECT session_id FROM events ORDER BY order_us, number")
+    ]
+    assert sessions == [str(first)] * 3 + [str(second)] * 3
+    assert bench.waiting() == ["session.created", "weight.recorded", "session.finalized"] * 2
+
+
+def test_a_queue_of_a_newer_version_is_not_touched(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.begin()
+    bench.queue.connection.execute("PRAGMA user_version = 99")
+    bench.queue.close()
+    with pytest.raises(QueueTooNew, match="format 99"):
+        Bench(tmp_path)
+    connection = sqlite3.connect(tmp_path / "queue.db")
+    assert connection.execute("SELECT count(*) FROM events").fetchone() == (2,)
+    connection.close()
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.sampled_from(["begin", "end", "take", "upload", "ack", "reject", "house", "kill", "day"]), max_size=40)
+)
+def test_everything_is_waiting_acknowledged_or_declared(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[str]
+) -> None:
+    """A random life with tight limits: what was recorded = what waits + what was acknowledged or rejected + what was declared."""
+    bench = Bench(tmp_path_factory.mktemp("queue"), events_max=10, pictures_bytes_max=2 * len(JPEG))
+    life = _Life(bench)
+    for step in steps:
+        getattr(life, step)()
+        life.check()
+
+
+class _Life:
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.events = 0
+        self.pictures = 0
+        self.settled = 0
+        self.rejected = 0
+        self.acked_pictures: set[str] = set()
+        self.declared = {"events": 0, "pictures": 0}
+
+    def begin(self) -> None:
+        self.bench.begin()
+        self.events += 2
+
+    def end(self) -> None:
+        for session in self.bench.queue.open_sessions()[:1]:
+            self.bench.end(session.session_id)
+            self.events += 1
+
+    def take(self) -> None:
+        session = next(iter(self.bench.queue.open_sessions()), None)
+        self.bench.take(session and session.session_id)
+        self.pictures += 1
+
+    def upload(self) -> None:
+        found = self.bench.queue.next_to_upload(self.bench.clock.now())
+        if found is not None:
+            self.bench.upload(replace(found, captured_us=to_us(self.bench.clock.now())))
+            self.events += 1
+            self.acked_pictures.add(str(found.picture_id))
+
+    def ack(self) -> None:
+        self._answer("stored")
+
+    def reject(self) -> None:
+        self._answer("rejected")
+
+    def house(self) -> None:
+        self.bench.queue.keep_house()
+
+    def kill(self) -> None:
+        self.bench.reopen()
+
+    def day(self) -> None:
+        self.bench.clock.wait(hours=30)
+
+    def _answer(self, result: str) -> None:
+        kinds = self.bench.waiting()
+        told = sum(kind != "station.loss" for kind in kinds)
+        for loss in self.bench.losses():
+            self._count(loss)
+        self.bench.answer(result, code="no")  # type: ignore[arg-type]  # one of the two that there are
+        if result == "rejected":
+            self.rejected += told
+        self.settled += told
+
+    def _count(self, loss: dict[str, object]) -> None:
+        events = loss.get("events", {})
+        assert isinstance(events, dict)
+        self.declared["events"] += sum(events.values())
+        self.declared["pictures"] += int(str(loss.get("pictures", 0)))
+
+    def check(self) -> None:
+        connection = self.bench.queue.connection
+        waiting = connection.execute(
+            "SELECT count(*) FROM events WHERE state = 'waiting' AND event_type <> 'station.loss'"
+        ).fetchone()[0]
+        held = connection.execute("SELECT count(*) FROM pictures WHERE state IN ('waiting', 'presigned')").fetchone()[0]
+        pending = {"events": 0, "pictures": 0}
+        rows = connection.execute(
+            "SELECT json_extract(body, '$.payload') FROM events WHERE event_type = 'station.loss'"
+            " AND state IN ('waiting', 'gathering')"
+        )
+        for (payload,) in rows:
+            loss = json.loads(payload)
+            pending["events"] += sum(loss.get("events", {}).values())
+            pending["pictures"] += loss.get("pictures", 0)
+        # A rejected event is answered and declared, so it is counted on both sides.
+        assert self.events + self.rejected == waiting + self.settled + self.declared["events"] + pending["events"]
+        assert self.pictures == held + len(self.acked_pictures) + self.declared["pictures"] + pending["pictures"]

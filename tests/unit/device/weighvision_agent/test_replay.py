@@ -1,0 +1,92 @@
+import random
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from farmiq.device.weighvision_agent.acks import Epochs, Speaker
+from farmiq.device.weighvision_agent.replay import IN_FLIGHT_MAX, OnTheWay, Throttle, jitter_seconds, order_us
+
+FIRST, SECOND = UUID(int=1), UUID(int=2)
+NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
+
+
+class Sent(NamedTuple):
+    number: int
+
+
+@given(st.lists(st.integers(0, 10**12), min_size=1))
+def test_a_clock_that_is_set_back_does_not_turn_a_session_round(times: list[int]) -> None:
+    last, order = None, []
+    for ts_us in times:
+        last = order_us(ts_us, last)
+        order.append(last)
+    assert order == sorted(order)
+    assert all(place >= ts_us for place, ts_us in zip(order, times, strict=True))
+    assert order[0] == times[0]
+
+
+@given(st.lists(st.floats(0, 0.3), min_size=2, max_size=200), st.floats(1, 100))
+def test_no_second_has_more_messages_than_allowed(gaps: list[float], per_second: float) -> None:
+    throttle, now, sent = Throttle(per_second), 0.0, []
+    for gap in gaps:
+        now += gap
+        now += throttle.spend(now)
+        sent.append(now)
+    allowed = per_second + 1
+    assert all(sum(at <= one < at + 1 for one in sent) <= allowed + 1e-6 for at in sent)
+
+
+def test_the_jitter_is_at_most_a_fifth_of_a_second() -> None:
+    rng = random.Random(3)
+    pauses = [jitter_seconds(rng) for _ in range(1000)]
+    assert 0 <= min(pauses) < 0.01
+    assert 0.19 < max(pauses) <= 0.2
+
+
+def test_what_is_on_its_way_is_not_sent_again_until_the_edge_has_been_silent() -> None:
+    way = OnTheWay(resend_seconds=15, now=0.0)
+    events = [Sent(1), Sent(2), Sent(3)]
+    way.sent(1, 0.0)
+    assert way.not_sent(events) == [Sent(2), Sent(3)]
+    assert not way.is_silent_too_long(15.0)
+    assert way.is_silent_too_long(15.1)
+    way.ask_again(15.1)
+    assert way.not_sent(events) == events
+    way.sent(1, 16.0)
+    assert not way.is_silent_too_long(45.0), "more patience each time"
+    assert way.is_silent_too_long(46.1)
+
+
+def test_an_answer_is_progress_and_resets_the_patience() -> None:
+    way = OnTheWay(resend_seconds=15, now=0.0)
+    way.sent(1, 0.0)
+    way.sent(2, 0.0)
+    way.ask_again(20.0)
+    way.sent(1, 21.0)
+    way.sent(2, 21.0)
+    way.settled([1], 30.0)
+    assert not way.is_silent_too_long(45.0)
+    assert way.is_silent_too_long(45.1)
+    way.settled([2], 46.0)
+    assert not way.is_silent_too_long(10_000.0), "nothing is waited for"
+
+
+def test_only_so_much_is_on_its_way() -> None:
+    way = OnTheWay(15, 0.0)
+    for number in range(IN_FLIGHT_MAX):
+        assert way.has_room
+        way.sent(number, 0.0)
+    assert not way.has_room
+
+
+def test_a_new_database_is_believed_and_a_dead_one_stays_dead() -> None:
+    epochs = Epochs(None)
+    assert epochs.hear(FIRST, NOON) is Speaker.SAME
+    assert epochs.hear(SECOND, NOON - timedelta(days=1)) is Speaker.NEW, "whatever its clock says"
+    assert epochs.hear(FIRST, NOON - timedelta(days=2)) is Speaker.DEAD, "delayed on its way"
+    assert epochs.hear(SECOND, NOON) is Speaker.SAME
+    assert epochs.hear(FIRST, NOON + timedelta(hours=1)) is Speaker.NEW, "it was restored once more"
+    assert Epochs(FIRST).hear(SECOND, NOON) is Speaker.NEW
