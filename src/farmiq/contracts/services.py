@@ -30,6 +30,7 @@ SERVICES: Final = (
     Service("edge-telemetry-timeseries", "edge", 5104),
     Service("edge-weighvision-session", "edge", 5105),
     Service("edge-media-store", "edge", 5106),
+    Service("edge-vision-inference", "edge", 5107),
     Service("edge-sync-forwarder", "edge", 5108),
     Service("cloud-ingestion", "cloud", 5201),
     Service("cloud-telemetry-service", "cloud", 5202),

@@ -96,6 +96,7 @@ def service_variables(home: Home, urls: Urls, secrets: Secrets, ports: Mapping[s
         "edge-telemetry-timeseries": edge,
         "edge-weighvision-session": edge,
         "edge-media-store": edge | urls.s3_edge.variables(),
+        "edge-vision-inference": edge | urls.s3_edge.variables(),
         "edge-sync-forwarder": edge
         | urls.s3_edge.variables()
         | {

@@ -14,6 +14,7 @@ from farmiq.edge.media_store import store
 from farmiq.edge.media_store.picture import NewPicture, Picture, ShownState
 from farmiq.edge.media_store.verdicts import Again, GivenUp, Sound, Unfit, disagreement
 from farmiq.edge.sync_forwarder.intake import PictureToSend, follow_picture
+from farmiq.edge.vision_inference import intake as vision_inference
 from farmiq.edge.weighvision_session import intake as sessions
 from farmiq.edge.weighvision_session.events import StoredPicture
 from farmiq.kit.http_server import ApiError
@@ -80,6 +81,7 @@ async def _store(connection: Connection, picture: Picture, sound: Sound, at: dat
     await sessions.picture_stored(
         connection, StoredPicture(stored.origin, stored.media_id, stored.session_id, at, stored.trace_id)
     )
+    await vision_inference.look_at(connection, stored)
     return Settled("stored", is_ours=True)
 
 
