@@ -5,6 +5,7 @@
 Inflates and decodes each request as the real entrance does and answers for every event. GET /accepted tells how many there were.
 """
 
+import asyncio
 import sys
 from uuid import UUID
 
@@ -12,6 +13,7 @@ import msgspec
 from aiohttp import web
 from msgspec import Raw, Struct
 
+from farmiq.cloud.ingestion.body import decoder_for
 from farmiq.contracts.decoding import encode
 from farmiq.contracts.sync import EventResult, answer_of
 
@@ -34,7 +36,9 @@ class AcceptingCloud:
         self._named = msgspec.json.Decoder(_Named)
 
     async def take(self, request: web.Request) -> web.Response:
-        batch = self._batch.decode(await request.read())
+        decoder = decoder_for(request.headers.get("content-encoding", ""))
+        decoder.feed(await request.read())
+        batch = self._batch.decode(decoder.finish())
         ids = [self._named.decode(event).event_id for event in batch.events]
         results = [EventResult(event_id=event_id, status="accepted") for event_id in ids]
         self.accepted += len(ids)
@@ -44,10 +48,18 @@ class AcceptingCloud:
         return web.json_response(self.accepted)
 
 
-def main() -> None:
+async def serve(port: int) -> None:
     cloud, app = AcceptingCloud(), web.Application(client_max_size=REQUEST_BYTES_MAX)
     app.add_routes([web.post("/api/v1/edge/batch", cloud.take), web.get("/accepted", cloud.tell)])
-    web.run_app(app, host="127.0.0.1", port=int(sys.argv[1]), print=None, access_log=None)
+    # The body is inflated by what the real entrance uses.
+    runner = web.AppRunner(app, access_log=None, auto_decompress=False)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    await asyncio.Event().wait()
+
+
+def main() -> None:
+    asyncio.run(serve(int(sys.argv[1])))
 
 
 if __name__ == "__main__":

@@ -8,11 +8,13 @@ import pytest_asyncio
 from aiohttp import web
 from msgspec import Struct
 
+from farmiq.cloud.ingestion.body import decoder_for
 from farmiq.contracts.decoding import decode, encode
 from farmiq.contracts.envelope import BusEnvelope
 from farmiq.contracts.limits import BUS_MESSAGE_BYTES_MAX
 from farmiq.contracts.sync import EventResult, answer_of, decode_edge_batch
 
+BODY_BYTES_MAX = 64 * 1024 * 1024
 TOKEN = "a-token-for-the-scripted-cloud"
 
 
@@ -40,6 +42,8 @@ class ScriptedCloud:
         self.received: list[Received] = []
         self.script: deque[Respond] = deque()
         self.otherwise: Respond = accept
+        self.encodings_refused: set[str] = set()
+        self.refused = 0
 
     def times_received(self) -> Counter[UUID]:
         return Counter(event_id for batch in self.received for event_id in batch.ids)
@@ -51,8 +55,13 @@ class ScriptedCloud:
     async def take(self, request: web.Request) -> web.StreamResponse:
         if request.headers.get("authorization") != f"Bearer {TOKEN}":
             return web.json_response({"error": {"code": "unauthorized", "message": "who are you"}}, status=401)
-        # aiohttp inflates on the way in; a body that is not gzip fails there.
-        batch = decode_edge_batch(await request.read())
+        encoding = request.headers.get("content-encoding", "")
+        if encoding in self.encodings_refused:
+            self.refused += 1
+            return web.json_response({"error": {"code": "unsupported_encoding", "message": encoding}}, status=415)
+        decoder = decoder_for(encoding, BODY_BYTES_MAX)
+        decoder.feed(await request.read())
+        batch = decode_edge_batch(decoder.finish())
         received = Received(
             batch.tenant_id,
             batch.edge_cluster_id,
@@ -86,9 +95,9 @@ def status(code: int, *, body: str = "", **headers: str) -> Respond:
 @pytest_asyncio.fixture
 async def cloud() -> AsyncIterator[ScriptedCloud]:
     scripted = ScriptedCloud()
-    app = web.Application(client_max_size=64 * 1024 * 1024)
+    app = web.Application(client_max_size=BODY_BYTES_MAX)
     app.router.add_post("/api/v1/edge/batch", scripted.take)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    runner = web.AppRunner(app, shutdown_timeout=0.1, auto_decompress=False)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()

@@ -15,14 +15,15 @@ Promises
   lease ran out and whose rows were given to another changes nothing.
 - A claim costs what its batch costs, however long the backlog: the index holds exactly the claimable rows, in the order
   of the claim, and rows that wait for their next attempt are parked outside it.
+- While somebody holds an old snapshot it still does, above the `floors` that earlier claims have reached.
 - Time is the database's. Forwarders on machines with wrong clocks agree about every lease.
 - Nothing leaves the table unsent, except that `retire` removes acknowledged rows past their retention.
 
 After a crash, between any two of these steps: a row is pending (it is claimed again), or claimed (its lease ends, `rescue`
 puts it back, and it is sent again; the cloud knows its id and answers `duplicate`).
 
-The files, in the order of a row's life: `event`, `append`, `announcer`, `claim`, `renew`, `verdicts` (pure), `settle`,
-`recovery`, `backlog` (what an operator asks), `unsent` (what the cloud does not have), `redrive`, `retire`.
+The files, in the order of a row's life: `event`, `append`, `announcer`, `claim`, `floors` (pure), `fencing`, `renew`, `verdicts`
+(pure), `settle`, `recovery`, `backlog` (what an operator asks), `unsent` (what the cloud does not have), `redrive`, `retire`.
 """
 
 from farmiq.outbox.announcer import CHANNEL, Announcer

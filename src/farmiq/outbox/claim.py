@@ -1,28 +1,37 @@
 """Out of the outbox: one tenant's next events, for one forwarder, for the time of a lease."""
 
+from datetime import UTC, datetime
 from typing import Final
+from uuid import UUID
 
-import asyncpg
+from msgspec import Struct
 
 from farmiq.kit.postgres import Connection
 from farmiq.outbox.event import ClaimedEvent
 
 # The inner query walks `sync_outbox_claimable` in its own order and stops after the batch. `= ANY (ARRAY(...))` makes sure
-# that it runs once: as a join, stale statistics could make the planner run it for every row. `next_attempt_at` matters for
-# rows that an operator inserted with a time to come; our own wait parked.
+# that it runs once: as a join, stale statistics could make the planner run it for every row. By ctid, because the rows are
+# locked and cannot move: looking each of them up by its id would cost as much as finding it did.
+# `next_attempt_at` matters for rows that an operator inserted with a time to come; our own wait parked.
+# The last condition is asked once and makes this commit, if it is one of its own, return before it is on the disk: a claim that
+# a power cut undoes is a row that is pending, and every settlement syncs what stands before it.
 _CLAIM: Final = """
 UPDATE sync_outbox SET
   status = 'claimed', claimed_by = $2, claimed_at = clock_timestamp(),
   lease_expires_at = clock_timestamp() + make_interval(secs => $3),
   claim_token = claim_token + 1, updated_at = clock_timestamp()
-WHERE id = ANY (ARRAY(
-  SELECT id FROM sync_outbox
-  WHERE status = 'pending' AND NOT parked AND tenant_id = $1 AND next_attempt_at <= clock_timestamp()
+WHERE ctid = ANY (ARRAY(
+  SELECT ctid FROM sync_outbox
+  WHERE status = 'pending' AND NOT parked AND tenant_id = $1 AND next_attempt_at <= clock_timestamp() {floor}
   ORDER BY priority DESC, occurred_at, id
   LIMIT $4 FOR UPDATE SKIP LOCKED))
+AND (SELECT set_config('synchronous_commit', CASE WHEN $5 THEN 'off' ELSE current_setting('synchronous_commit') END, true))
+  IS NOT NULL
 RETURNING id, claim_token, attempt_count, tenant_id, farm_id, barn_id, device_id, session_id, event_type, occurred_at,
           created_at, trace_id, priority, payload_json AS payload
 """
+_CLAIM_ANY: Final = _CLAIM.format(floor="")
+_CLAIM_FROM: Final = _CLAIM.format(floor="AND priority = $6 AND occurred_at >= $7")
 # From one tenant to the next through the index: the cost depends on the number of tenants, not on their backlogs.
 _TENANTS: Final = """
 WITH RECURSIVE turn (tenant_id) AS (
@@ -34,14 +43,32 @@ WITH RECURSIVE turn (tenant_id) AS (
   FROM turn WHERE turn.tenant_id IS NOT NULL)
 SELECT tenant_id FROM turn WHERE tenant_id IS NOT NULL
 """
+_NO_TIME: Final = datetime.min.replace(tzinfo=UTC)
+
+
+class Floor(Struct, frozen=True):
+    """Where to begin: at this priority, with what occurred then or later. What lies before it is not looked at."""
+
+    priority: int
+    since: datetime
 
 
 async def claim(
-    connection: Connection, tenant_id: str, *, instance_id: str, limit: int, lease_seconds: float
+    connection: Connection,
+    tenant_id: str,
+    *,
+    instance_id: str,
+    limit: int,
+    lease_seconds: float,
+    floor: Floor | None = None,
 ) -> list[ClaimedEvent]:
     """The tenant's next events by `(priority DESC, occurred_at)`. Rows that another replica is claiming are passed over."""
-    rows = await connection.fetch(_CLAIM, tenant_id, instance_id, lease_seconds, limit)
-    return sorted((_claimed(row) for row in rows), key=_claim_order)
+    given = (tenant_id, instance_id, lease_seconds, limit, not connection.is_in_transaction())
+    if floor is None:
+        rows = await connection.fetch(_CLAIM_ANY, *given)
+    else:
+        rows = await connection.fetch(_CLAIM_FROM, *given, floor.priority, floor.since)
+    return sorted((ClaimedEvent(**row) for row in rows), key=_claim_order)
 
 
 async def waiting_tenants(connection: Connection) -> list[str]:
@@ -49,10 +76,6 @@ async def waiting_tenants(connection: Connection) -> list[str]:
     return [row["tenant_id"] for row in await connection.fetch(_TENANTS)]
 
 
-def _claimed(row: asyncpg.Record) -> ClaimedEvent:
-    return ClaimedEvent(**dict(row.items()))
-
-
-def _claim_order(event: ClaimedEvent) -> tuple[int, bool, float, bytes]:
+def _claim_order(event: ClaimedEvent) -> tuple[int, bool, datetime, UUID]:
     occurred_at = event.occurred_at
-    return -event.priority, occurred_at is None, occurred_at.timestamp() if occurred_at else 0.0, event.id.bytes
+    return -event.priority, occurred_at is None, occurred_at or _NO_TIME, event.id

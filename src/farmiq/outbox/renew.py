@@ -6,15 +6,15 @@ from uuid import UUID
 
 from farmiq.kit.postgres import Connection
 from farmiq.outbox.event import Lease
+from farmiq.outbox.fencing import STILL_OURS
 
 # No indexed column changes, so a renewal writes to the table and to none of its indexes.
-_RENEW: Final = """
-UPDATE sync_outbox AS o SET
+_RENEW: Final = f"""
+UPDATE sync_outbox SET
   lease_expires_at = clock_timestamp() + make_interval(secs => $3), updated_at = clock_timestamp()
-FROM unnest($1::uuid[], $2::bigint[]) AS given (id, claim_token)
-WHERE o.id = given.id AND o.claim_token = given.claim_token AND o.status NOT IN ('pending', 'acked', 'dlq', 'failed')
-RETURNING o.id
-"""
+WHERE {STILL_OURS}
+RETURNING id
+"""  # noqa: S608 - the condition is a constant
 
 
 async def renew(connection: Connection, leases: Sequence[Lease], *, lease_seconds: float) -> set[UUID]:

@@ -1,10 +1,12 @@
 """Tables, columns, defaults and indexes as the documents name them, and what the design adds."""
 
+from uuid import uuid4
+
 import asyncpg
 import pytest
 
-# From the storage document, name for name. The two indexes of sync_outbox that it lists for claiming and for expired leases
-# are replaced by shapes that serve the same purposes: see test_outbox_rules.py.
+# From the storage document, name for name. The indexes of sync_outbox that it lists are replaced by shapes that serve
+# the same purposes and that an acknowledgement does not write to: see test_outbox_rules.py and the end of this file.
 EDGE_COLUMNS = {
     "telemetry_raw": "id tenant_id farm_id barn_id device_id occurred_at metric_type metric_value unit ingested_at",
     "telemetry_agg": (
@@ -80,8 +82,6 @@ EDGE_INDEXES = [
     ("inference_results", "(tenant_id, session_id)"),
     ("inference_results", "(tenant_id, device_id, occurred_at DESC)"),
     ("sync_outbox", "(id)"),
-    ("sync_outbox", "(tenant_id, id)"),
-    ("sync_outbox", "(tenant_id, occurred_at DESC)"),
     ("sync_outbox", "(tenant_id, priority DESC, occurred_at, id) WHERE ((status = 'pending'::text) AND (NOT parked))"),
     ("sync_outbox", "(next_attempt_at) WHERE ((status = 'pending'::text) AND parked)"),
     ("sync_outbox", "(claimed_by) WHERE (status = ANY (ARRAY['claimed'::text, 'sending'::text]))"),
@@ -92,7 +92,7 @@ EDGE_INDEXES = [
     ("stream_losses", "(tenant_id, event_id)"),
     ("devices", "(device_id)"),
 ]
-UNIQUE = {"(id)", "(id, occurred_at)", "(tenant_id, id)", "(tenant_id, event_id)", "(stream_id)", "(device_id)"}
+UNIQUE = {"(id)", "(id, occurred_at)", "(tenant_id, event_id)", "(stream_id)", "(device_id)"}
 
 OUTBOX = {
     # column: type, may be null, default
@@ -225,3 +225,20 @@ async def test_one_cause_has_one_alert_until_it_is_closed(edge: asyncpg.Connecti
         assert await edge.fetchval(raise_alert, tenant) == first
         await edge.execute("UPDATE ops_alerts SET status = 'closed' WHERE id = $1", first)
         assert await edge.fetchval(raise_alert, tenant) != first
+
+
+async def test_the_outbox_has_one_row_for_a_tenant_and_an_event(edge: asyncpg.Connection) -> None:
+    """The document's unique (tenant_id, id), by the primary key: another index would be written with each acknowledgement."""
+    insert = "INSERT INTO sync_outbox (id, tenant_id, event_type, payload_json) VALUES ($1, $2, 'test.event', '{}')"
+    event_id = uuid4()
+    await edge.execute(insert, event_id, "demo")
+    for tenant_id in ("demo", "another"):
+        with pytest.raises(asyncpg.UniqueViolationError):
+            async with edge.transaction():
+                await edge.execute(insert, event_id, tenant_id)
+
+
+async def test_the_outbox_can_be_asked_by_time(edge: asyncpg.Connection) -> None:
+    """The document's (tenant_id, occurred_at DESC), as a summary that an acknowledgement does not write to."""
+    found = await edge.fetch("SELECT indexdef FROM pg_indexes WHERE tablename = 'sync_outbox'")
+    assert [row["indexdef"] for row in found if " USING brin (occurred_at)" in row["indexdef"]] != []

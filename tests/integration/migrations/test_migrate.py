@@ -41,8 +41,12 @@ EDGE_REVISIONS = [
     "edge_0007",
     "edge_0008",
     "edge_0009",
+    "edge_0010",
+    "edge_0011",
+    "edge_0012",
+    "edge_0013",
 ]
-CLOUD_REVISIONS = ["cloud_0001", "cloud_0002", "cloud_0003", "cloud_0004", "cloud_0005", "cloud_0006"]
+CLOUD_REVISIONS = ["cloud_0001", "cloud_0002", "cloud_0003", "cloud_0004", "cloud_0005", "cloud_0006", *(f"cloud_{number:04d}" for number in range(7, 12))]
 
 MakePackage = Callable[..., str]
 

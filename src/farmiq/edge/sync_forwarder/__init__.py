@@ -2,9 +2,9 @@
 
 In:       rows of `sync_outbox`, claimed in batches of one tenant, tenants in turn. A NOTIFY on `sync_outbox`, the time at
           which a row is due, `POST /api/v1/sync/trigger` and at the latest `SYNC_INTERVAL_MS` wake it.
-Out:      `POST CLOUD_INGESTION_URL`, gzip, `SYNC_REQUESTS_IN_FLIGHT` at a time over connections that are kept, each at most
+Out:      `POST CLOUD_INGESTION_URL`, zstd, `SYNC_REQUESTS_IN_FLIGHT` at a time over connections that are kept, each at most
           `SYNC_REQUEST_BYTES_MAX`; the rows' new states and the tenant's `sync_state`, in one transaction; one pair of
-          `sync.batch` events a tenant and minute; an API on port 5108.
+          `sync.batch` events a tenant and minute; pictures, in a lane of their own (`pictures`); an API on port 5108.
 Promises: a row is acknowledged only after the cloud has answered `accepted` or `duplicate` for that very event. Killed
           anywhere, what it had claimed is claimed again when its lease is over, and sent again under the same id. An
           event is sent at least once; the cloud makes that once. No event reaches the DLQ for what the cloud said about
@@ -20,5 +20,5 @@ The way of a batch through the files: `worker` (whose turn) → `delivery` (clai
 `requests` (what goes together, and who is to blame, pure) → `cloud` (HTTP) → `answers` (what an answer means, pure) →
 `settlement` → `store` and `outbox` (written down). `holding` renews the leases meanwhile; `breaker` (pure) says how long to
 pause; `wakeup` listens; `reporter` makes the `sync.batch` events; `sampler` and `counters` make the metrics; `janitor` retires
-old rows, as one of the `jobs`.
+old rows, as one of the `jobs`. `intake` is what edge-media-store calls, and `pictures` how a picture follows its event.
 """

@@ -54,8 +54,11 @@ NO_RESULT: Final = Failure("NO_RESULT", "the cloud's answer does not mention thi
 
 
 def read_answer(status: int, retry_after: str | None, body: bytes, now: datetime) -> Answer:
-    if status == 200:
-        return _judged(body)
+    return _judged(body) if status == 200 else not_judged(status, retry_after, body, now)
+
+
+def not_judged(status: int, retry_after: str | None, body: bytes, now: datetime) -> Away | Refused:
+    """What any status but 200 means."""
     failure = Failure(f"HTTP_{status}", _shown(body))
     if status in _UNREACHED:
         return Away(failure, retry_after_seconds(retry_after, now))

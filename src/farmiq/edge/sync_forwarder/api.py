@@ -79,7 +79,7 @@ class Unclaimed(Struct, frozen=True):
     unclaimed: int
 
 
-def routes(pool: Pool, wakeup: Wakeup) -> list[Any]:
+def routes(pool: Pool, *wakeups: Wakeup) -> list[Any]:
     @get("/api/v1/sync/state", tags=["sync"])
     async def state() -> SyncState:
         """How far behind the cloud is, over all tenants and replicas."""
@@ -103,7 +103,8 @@ def routes(pool: Pool, wakeup: Wakeup) -> list[Any]:
     @post("/api/v1/sync/trigger", tags=["sync"], status_code=202, sync_to_thread=False)
     def trigger() -> Triggered:
         """Look for something to send at once, also where a tenant pauses because the cloud could not be reached."""
-        wakeup.force()
+        for wakeup in wakeups:
+            wakeup.force()
         return Triggered()
 
     return [state, outbox, trigger]

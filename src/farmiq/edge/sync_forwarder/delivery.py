@@ -21,6 +21,7 @@ from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import RETRY, Pool
 from farmiq.outbox.claim import claim
 from farmiq.outbox.event import ClaimedEvent
+from farmiq.outbox.floors import Floors
 
 STOP_GRACE_SECONDS: Final = 5.0
 """How long a request under way may go on when the service is asked to stop."""
@@ -40,6 +41,7 @@ class Delivery:
         settings: SyncForwarderSettings,
         counters: Counters,
         settlement: Settlement,
+        floors: Floors,
         *,
         instance_id: str,
     ) -> None:
@@ -49,19 +51,28 @@ class Delivery:
         self._settings = settings
         self._counters = counters
         self._settlement = settlement
+        self._floors = floors
         self._instance_id = instance_id
         self._body_bytes_max = settings.sync_request_bytes_max
 
-    async def claim(self, tenant_id: str) -> list[ClaimedEvent]:
-        """The tenant's next batch. Whoever claims it has to `deliver` it."""
+    async def claim(self, tenant_id: str, *, from_head: bool) -> list[ClaimedEvent]:
+        """The tenant's next batch, or what there is of it above its floors. Whoever claims it has to `deliver` it."""
+        size = self._settings.outbox_batch_size
+        events: list[ClaimedEvent] = []
         async with self._pool.acquire() as connection:
-            return await claim(
-                connection,
-                tenant_id,
-                instance_id=self._instance_id,
-                limit=self._settings.outbox_batch_size,
-                lease_seconds=self._settings.outbox_lease_seconds,
-            )
+            for floor in [None] if from_head else self._floors.of(tenant_id):
+                events += await claim(
+                    connection,
+                    tenant_id,
+                    instance_id=self._instance_id,
+                    limit=size - len(events),
+                    lease_seconds=self._settings.outbox_lease_seconds,
+                    floor=floor,
+                )
+                if len(events) == size:
+                    break
+        self._floors.claimed(tenant_id, events)
+        return events
 
     async def deliver(self, tenant_id: str, events: Sequence[ClaimedEvent], *, is_probe: bool) -> None:
         """Returns when every event of the batch is settled or given back."""
@@ -88,7 +99,12 @@ class Delivery:
         requests = Requests(
             sealed, bytes_max=self._body_bytes_max, attempts_max=self._settings.retry_policy.attempts_max
         )
+        is_first = True
         while (taken := requests.take()) is not None and not self._life.stopping.is_set():
+            if not is_first:
+                # Another request may be long after the claim: what was taken back meanwhile is not sent twice.
+                await holding.check()
+            is_first = False
             request = [item for item in taken if item.event.id in holding]
             if not request:
                 continue

@@ -9,6 +9,7 @@ from farmiq.edge.sync_forwarder.counters import Counters
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import RETRY, Pool
 from farmiq.outbox.event import ClaimedEvent
+from farmiq.outbox.fencing import still_ours
 from farmiq.outbox.renew import renew
 
 RENEW_SHARE: Final = 1 / 3
@@ -55,6 +56,13 @@ class Holding:
             async with self._pool.acquire() as connection:
                 renewed = await renew(connection, self.events, lease_seconds=self._lease_seconds)
             self.lost([event_id for event_id in self._held if event_id not in renewed])
+
+    async def check(self) -> None:
+        """Which of them are still ours, before something is done with them."""
+        async with self.lock:
+            async with self._pool.acquire() as connection:
+                ours = await still_ours(connection, self.events)
+            self.lost([event_id for event_id in self._held if event_id not in ours])
 
     def lost(self, event_ids: Sequence[UUID]) -> None:
         """Somebody took these back. What the cloud says about them from now on is not ours to write down."""

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Final
 
+from farmiq.edge.sync_forwarder.pictures import store as pictures
 from farmiq.edge.sync_forwarder.settings import OutboxRetentionSettings
 from farmiq.kit.jobs import Report, Work
 from farmiq.outbox.retire import START, count_retirable, retire
@@ -23,3 +24,15 @@ async def retire_acknowledged(settings: OutboxRetentionSettings, work: Work) -> 
             return {"rows": removed}
         after = page.last_id
         await asyncio.sleep(PAGE_PAUSE_SECONDS)
+
+
+async def retire_sent_pictures(settings: OutboxRetentionSettings, work: Work) -> Report:
+    """The rows, not the pictures: those are edge-media-store's. What was given up stays until a person has decided."""
+    retention_days = settings.outbox_retention_days
+    if work.is_dry_run:
+        return {"rows": await pictures.count_retirable(work.connection, retention_days=retention_days)}
+    removed = 0
+    while count := await pictures.retire(work.connection, retention_days=retention_days):
+        removed += count
+        await asyncio.sleep(PAGE_PAUSE_SECONDS)
+    return {"rows": removed}

@@ -1,7 +1,7 @@
 from collections.abc import Mapping
 from functools import partial
 
-from farmiq.edge.sync_forwarder.janitor import retire_acknowledged
+from farmiq.edge.sync_forwarder.janitor import retire_acknowledged, retire_sent_pictures
 from farmiq.edge.sync_forwarder.settings import OutboxRetentionSettings
 from farmiq.kit.jobs import Job
 from farmiq.kit.settings import load
@@ -17,5 +17,11 @@ def jobs(environ: Mapping[str, str]) -> list[Job]:
             6 * HOUR_SECONDS,
             "delete acknowledged sync_outbox rows past OUTBOX_RETENTION_DAYS",
             partial(retire_acknowledged, settings),
-        )
+        ),
+        Job(
+            "media-transfer-retention",
+            6 * HOUR_SECONDS,
+            "delete media_transfers rows of pictures that the cloud has had for OUTBOX_RETENTION_DAYS",
+            partial(retire_sent_pictures, settings),
+        ),
     ]

@@ -4,6 +4,7 @@ from urllib.parse import urlsplit, urlunsplit
 from msgspec import Meta
 
 from farmiq.contracts.limits import EDGE_BATCH_BYTES_MAX, EDGE_BATCH_EVENTS_MAX
+from farmiq.edge.sync_forwarder.compression import Compression
 from farmiq.kit.settings import BadSettings, HttpSettings, Id, Port, Positive, Secret, Settings
 from farmiq.outbox.verdicts import RetryPolicy
 
@@ -35,12 +36,35 @@ class SyncForwarderSettings(HttpSettings, frozen=True, kw_only=True):
     """Before compression. Half of what the cloud takes leaves room for the frame around the events."""
     sync_request_seconds: Positive = 30
     """Until a request counts as unanswered. It may be longer than the lease, which is renewed meanwhile."""
+    sync_compression: Compression = "zstd"
+    """A cloud that answers 415 to zstd gets gzip from then on."""
     sync_batch_events_seconds: Annotated[int, Meta(ge=0)] = 60
     """One pair of `sync.batch.sent` and `sync.batch.acked` for a tenant in this time; 0 sends none."""
+    cloud_media_url: (
+        Annotated[str, Meta(pattern=r"^https?://[^\s]+\Z", description="the URL of cloud-media-store")] | None
+    ) = None
+    """Without it pictures stay at the edge, and their rows wait."""
+    s3_endpoint: Annotated[str, Meta(min_length=1)] | None = None
+    s3_access_key: Secret | None = None
+    s3_secret_key: Secret | None = None
+    s3_region: str = "us-east-1"
+    media_sync_parallel: Annotated[int, Meta(ge=1, le=32)] = 2
+    media_sync_bytes_in_flight: Annotated[int, Meta(ge=1024 * 1024)] = 32 * 1024 * 1024
+    """Of pictures that are being sent, all together. A larger picture goes alone."""
+    media_sync_bytes_per_second: Annotated[int, Meta(ge=0)] = 1_000_000
+    """Of one replica; 0 is no limit. Set it to what the uplink can spare besides the events."""
+    media_sync_wanted_seconds: Positive = 600
+    """How often the cloud is asked which pictures it misses."""
+    media_sync_stall_seconds: Positive = 30
+    """Until an upload of which no byte moves counts as broken off."""
     internal_admin_enabled: bool = False
     admin_token: Secret | None = None
 
     def __post_init__(self) -> None:
+        if self.cloud_media_url and not (self.s3_endpoint and self.s3_access_key and self.s3_secret_key):
+            raise BadSettings(
+                "CLOUD_MEDIA_URL needs S3_ENDPOINT, S3_ACCESS_KEY and S3_SECRET_KEY of the edge's object store"
+            )
         if self.internal_admin_enabled and self.admin_token is None:
             raise BadSettings("ADMIN_TOKEN is missing: INTERNAL_ADMIN_ENABLED opens routes that need it")
 

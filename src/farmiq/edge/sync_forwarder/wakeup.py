@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import asyncpg
@@ -46,12 +46,12 @@ class Wakeup:
         return is_forced
 
 
-async def listen(database_url: str, wakeup: Wakeup) -> None:
+async def listen(database_url: str, *wakeups: Wakeup) -> None:
     """Until cancelled. A database that is away costs time, not data: the interval goes on without us."""
     backoff = Backoff(base_seconds=0.5, cap_seconds=10.0)
     while True:
         try:
-            await _listen_once(database_url, wakeup, backoff)
+            await _listen_once(database_url, wakeups, backoff)
             log.warning("listener_disconnected")
         except RETRY as error:
             if backoff.failures == 0:
@@ -59,20 +59,21 @@ async def listen(database_url: str, wakeup: Wakeup) -> None:
         await asyncio.sleep(backoff.next_seconds())
 
 
-async def _listen_once(database_url: str, wakeup: Wakeup, backoff: Backoff) -> None:
+async def _listen_once(database_url: str, wakeups: Sequence[Wakeup], backoff: Backoff) -> None:
     connection = await asyncpg.connect(
         database_url, timeout=10.0, server_settings={"application_name": "edge-sync-forwarder-listener"}
     )
     closed = asyncio.Event()
 
     def heard(*_notice: Any) -> None:
-        wakeup.poke()
+        for wakeup in wakeups:
+            wakeup.poke()
 
     try:
         connection.add_termination_listener(lambda *_connection: closed.set())
         await connection.add_listener(CHANNEL, heard)
         backoff.reset()
-        wakeup.poke()  # for what was announced while nobody listened
+        heard()  # for what was announced while nobody listened
         await closed.wait()
     finally:
         with contextlib.suppress(*RETRY):

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections.abc import Sequence
 from typing import Final
 
 from farmiq.edge.sync_forwarder import store
@@ -10,6 +9,7 @@ from farmiq.edge.sync_forwarder.breaker import Breaker
 from farmiq.edge.sync_forwarder.counters import Counters
 from farmiq.edge.sync_forwarder.delivery import Delivery
 from farmiq.edge.sync_forwarder.settings import SyncForwarderSettings
+from farmiq.edge.sync_forwarder.turns import in_turn
 from farmiq.edge.sync_forwarder.wakeup import Wakeup
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.logging import get_logger
@@ -17,12 +17,14 @@ from farmiq.kit.postgres import RETRY, Pool
 from farmiq.kit.retry import Backoff
 from farmiq.outbox.backlog import next_due_seconds
 from farmiq.outbox.claim import waiting_tenants
+from farmiq.outbox.floors import Floors, FullLook
 from farmiq.outbox.recovery import promote, rescue
 
 QUIET_SECONDS: Final = 0.2
 """The least time between two looks of which the first found nothing to do. While the cloud is away, every event that comes
 in announces itself, and looking each time would only warm the box."""
 PROBE_MARGIN_SECONDS: Final = 10.0
+AGAIN_SECONDS_MIN: Final = 0.005
 
 log = get_logger(__name__)
 
@@ -33,6 +35,7 @@ class Worker:
         life: Lifetime,
         pool: Pool,
         delivery: Delivery,
+        floors: Floors,
         wakeup: Wakeup,
         settings: SyncForwarderSettings,
         counters: Counters,
@@ -41,10 +44,14 @@ class Worker:
         self._life = life
         self._pool = pool
         self._delivery = delivery
+        self._floors = floors
         self._wakeup = wakeup
         self._settings = settings
         self._counters = counters
         self._rng = rng
+        self._full_look = FullLook()
+        self._was_full = False
+        self._due_at = 0.0
         self._last_tenant = ""
         self._under_way: set[asyncio.Task[None]] = set()
 
@@ -69,36 +76,70 @@ class Worker:
         """Start what can be started. Returns how long to wait, unless something happens before."""
         has_finished = self._reap() > 0
         has_moved = await self._round(is_forced=self._wakeup.take_force())
-        while has_moved and not self._life.stopping.is_set():
-            has_finished = True
+        while (has_moved or self._may_look_again()) and not self._life.stopping.is_set():
+            has_finished |= has_moved
             has_moved = await self._round(is_forced=False)
+        if not self._was_full:
+            return max(AGAIN_SECONDS_MIN, self._full_look.due_in_seconds(self._life.clock.monotonic()))
         if not has_finished:
             await self._life.pause(QUIET_SECONDS)
-        return await self._until_due()
+        return self._until_due()
+
+    def _may_look_again(self) -> bool:
+        """Nothing above the floors. If the last full look found something, the rest of that may lie below them."""
+        if self._was_full or not self._full_look.has_found:
+            return False
+        self._full_look.hurry()
+        return True
 
     async def _round(self, *, is_forced: bool) -> bool:
-        """One batch for each tenant that has something to send. False when nobody had."""
+        """One batch for each tenant that has something to send. False when nobody had.
+
+        A full round asks who has, and claims from the head of the index; the others go on where the last claims ended.
+        """
+        began = self._life.clock.monotonic()
+        self._was_full = is_forced or self._full_look.is_due(began)
+        tenants = await self._ask() if self._was_full else self._floors.tenants
+        spent_seconds = self._life.clock.monotonic() - began
+        async with self._pool.acquire() as connection:
+            breakers = await store.breakers(connection, tenants)
+        has_moved = False
+        for tenant_id in in_turn(tenants, self._last_tenant):
+            if not await self._has_room():
+                has_moved = False
+                break
+            began = self._life.clock.monotonic()
+            has_moved |= await self._serve(tenant_id, breakers.get(tenant_id, Breaker()), is_forced=is_forced)
+            spent_seconds += self._life.clock.monotonic() - began
+            self._last_tenant = tenant_id
+        if self._was_full:
+            self._full_look.done(self._life.clock.monotonic(), spent_seconds, has_found=has_moved)
+        return has_moved
+
+    async def _ask(self) -> list[str]:
+        """What may be claimed again, who has something to claim, and when to ask again."""
         async with self._pool.acquire() as connection:
             await promote(connection)
             rescued = await rescue(connection, self._settings.retry_policy, self._rng)
             tenants = await waiting_tenants(connection)
-            breakers = await store.breakers(connection, tenants)
+            due = [await next_due_seconds(connection), await store.next_probe_seconds(connection)]
         if rescued:
             self._counters.rows_rescued.inc(len(rescued))
             log.warning("leases_expired", events=len(rescued), instance_ids=sorted(set(rescued.values())))
-        has_moved = False
-        for tenant_id in in_turn(tenants, self._last_tenant):
-            if not await self._has_room():
-                return False
-            has_moved |= await self._serve(tenant_id, breakers.get(tenant_id, Breaker()), is_forced=is_forced)
-            self._last_tenant = tenant_id
-        return has_moved
+        self._floors.forget_others(tenants)
+        interval_seconds = self._settings.sync_interval_ms / 1000
+        seconds = min([interval_seconds, *(seconds for seconds in due if seconds is not None)])
+        self._due_at = self._life.clock.monotonic() + seconds
+        return tenants
 
     async def _serve(self, tenant_id: str, breaker: Breaker, *, is_forced: bool) -> bool:
         is_probe = not breaker.is_closed
+        if is_probe and not self._was_full:
+            # The one probe of a pause must find what there is to send, wherever it lies.
+            return False
         if is_probe and not await self._may_probe(tenant_id, breaker, is_forced=is_forced):
             return False
-        events = await self._delivery.claim(tenant_id)
+        events = await self._delivery.claim(tenant_id, from_head=self._was_full)
         if events:
             sending = self._delivery.deliver(tenant_id, events, is_probe=is_probe)
             self._under_way.add(asyncio.create_task(sending, name=f"delivery-{tenant_id}"))
@@ -138,13 +179,5 @@ class Worker:
             except RETRY as error:
                 log.warning("drain_interrupted", reason=str(error) or type(error).__name__)
 
-    async def _until_due(self) -> float:
-        async with self._pool.acquire() as connection:
-            due = [await next_due_seconds(connection), await store.next_probe_seconds(connection)]
-        interval_seconds = self._settings.sync_interval_ms / 1000
-        return max(QUIET_SECONDS, min([interval_seconds, *(seconds for seconds in due if seconds is not None)]))
-
-
-def in_turn(tenants: Sequence[str], last: str) -> list[str]:
-    """Everybody once, beginning after the one that came last."""
-    return [tenant for tenant in tenants if tenant > last] + [tenant for tenant in tenants if tenant <= last]
+    def _until_due(self) -> float:
+        return max(QUIET_SECONDS, self._due_at - self._life.clock.monotonic())

@@ -52,7 +52,7 @@ async def test_what_is_in_the_outbox_reaches_the_cloud_and_is_acknowledged(
         await eventually(lambda: all_acked(edge_pool))
     (batch,) = cloud.received
     assert (batch.tenant_id, batch.edge_cluster_id, batch.ids) == ("demo", "edge-1", ids)
-    assert (batch.headers["content-encoding"], batch.headers["content-type"]) == ("gzip", "application/json")
+    assert (batch.headers["content-encoding"], batch.headers["content-type"]) == ("zstd", "application/json")
     event = batch.events[0]
     assert (event.occurred_at, event.trace_id, event.farm_id, bytes(event.payload)) == (
         NOON,

@@ -3,6 +3,7 @@
 import asyncio
 import random
 
+import aiohttp
 import pytest
 from aiohttp import web
 
@@ -242,3 +243,33 @@ async def test_what_is_too_large_for_somebody_on_the_way_goes_in_smaller_request
     assert await edge_pool.fetchval("SELECT max(attempt_count) FROM sync_outbox") == 0
     # Sixteen, eight twice, then it has learned: everything after that fits.
     assert [len(batch.events) for batch in cloud.received if len(batch.events) > 4] == [16, 8, 8]
+
+
+async def test_a_forwarder_that_lost_its_rows_does_not_send_the_other_half(
+    edge_url: str, edge_pool: Pool, cloud: ScriptedCloud
+) -> None:
+    """The request is refused, and meanwhile every row was given to somebody else: nothing is left to send again in halves."""
+    await fill_outbox(edge_pool, 8)
+    refused = asyncio.Event()
+
+    async def take_the_rows_and_refuse(_received: Received) -> web.Response:
+        await edge_pool.execute(
+            "UPDATE sync_outbox SET claim_token = claim_token + 1, claimed_by = 'another',"
+            " lease_expires_at = now() + interval '1 hour'"
+        )
+        refused.set()
+        return web.Response(status=500)
+
+    cloud.script.append(take_the_rows_and_refuse)
+    async with running(serve, SERVICE, forwarder_environ(edge_url, cloud.url, SYNC_INTERVAL_MS="100")) as url:
+        await asyncio.wait_for(refused.wait(), 20)
+        await eventually(lambda: has_lost(url, 8), what="the forwarder to notice")
+    assert len(cloud.received) == 1
+    claims = await edge_pool.fetch("SELECT DISTINCT status, claimed_by, claim_token, attempt_count FROM sync_outbox")
+    assert [tuple(row) for row in claims] == [("claimed", "another", 2, 0)]
+
+
+async def has_lost(url: str, rows: int) -> bool:
+    async with aiohttp.ClientSession(url) as session, session.get("/metrics") as answer:
+        lines = (await answer.text()).splitlines()
+    return any(line.startswith("sync_leases_lost_total") and line.endswith(f" {rows}.0") for line in lines)

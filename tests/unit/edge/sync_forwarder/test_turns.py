@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farmiq.edge.sync_forwarder.worker import in_turn
+from farmiq.edge.sync_forwarder.turns import in_turn
 
 
 def test_the_turn_goes_on_after_the_tenant_that_came_last() -> None:

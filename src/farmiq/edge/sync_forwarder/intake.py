@@ -1,0 +1,64 @@
+"""What other services of the edge may call: inside their transaction, never by SQL of their own."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+from farmiq.kit.postgres import Connection
+
+_FOLLOW: Final = """
+INSERT INTO media_transfers (media_id, tenant_id, farm_id, barn_id, device_id, session_id, bucket, object_key, mime_type,
+                             size_bytes, sha256, captured_at, trace_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+ON CONFLICT (media_id) DO NOTHING
+"""
+_NOT_IN_CLOUD: Final = "SELECT media_id FROM media_transfers WHERE media_id = ANY ($1) AND state <> 'sent'"
+
+
+class PictureToSend(Struct, frozen=True, kw_only=True):
+    """A picture that is whole in the edge's object store. `sha256` is in hexadecimal."""
+
+    tenant_id: str
+    farm_id: str
+    barn_id: str
+    device_id: str
+    session_id: UUID | None
+    media_id: UUID
+    bucket: str
+    object_key: str
+    mime_type: str
+    size_bytes: int
+    sha256: str
+    captured_at: datetime
+    trace_id: str | None
+
+
+async def follow_picture(connection: Connection, picture: PictureToSend) -> None:
+    """The picture follows its `media.stored` to the cloud, once, however often this is called for it.
+
+    Wake the forwarder after the commit, as for any event: `outbox.Announcer.announce`.
+    """
+    await connection.execute(
+        _FOLLOW,
+        picture.media_id,
+        picture.tenant_id,
+        picture.farm_id,
+        picture.barn_id,
+        picture.device_id,
+        picture.session_id,
+        picture.bucket,
+        picture.object_key,
+        picture.mime_type,
+        picture.size_bytes,
+        picture.sha256,
+        picture.captured_at,
+        picture.trace_id,
+    )
+
+
+async def not_in_cloud(connection: Connection, media_ids: Sequence[UUID]) -> set[UUID]:
+    """Which of these pictures the cloud does not have yet: whoever deletes old ones at the edge keeps them."""
+    return {row["media_id"] for row in await connection.fetch(_NOT_IN_CLOUD, list(media_ids))}

@@ -1,0 +1,85 @@
+from typing import Annotated, Any
+from uuid import UUID
+
+from litestar import get, post
+from litestar.params import FromQuery, JSONBody, QueryParameter
+from msgspec import Meta, Struct
+
+from farmiq.edge.sync_forwarder.pictures import store
+from farmiq.edge.sync_forwarder.pictures.alerts import close_settled
+from farmiq.edge.sync_forwarder.pictures.store import Chosen, State, TransferEntry
+from farmiq.edge.sync_forwarder.wakeup import Wakeup
+from farmiq.kit.http_server import ApiError, require_bearer
+from farmiq.kit.logging import get_logger
+from farmiq.kit.postgres import Pool
+
+log = get_logger(__name__)
+
+Limit = Annotated[int, QueryParameter(ge=1, le=1000)]
+
+
+class Transfers(Struct, frozen=True, kw_only=True):
+    """The counts are of all pictures, up to 50,000 of a state; `entries` are those of the state that was asked for."""
+
+    pending_count: int
+    sending_count: int
+    failed_count: int
+    entries: list[TransferEntry]
+
+
+class MediaRedriveRequest(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Some ids, or everything that was given up, or what the filters say, all of which must hold."""
+
+    ids: Annotated[list[UUID], Meta(max_length=5000)] = []
+    all_failed: bool = False
+    tenant_id: Annotated[str, Meta(max_length=200)] | None = None
+    error_code: Annotated[str, Meta(max_length=200)] | None = None
+    dry_run: bool = False
+
+    def chosen(self) -> Chosen:
+        has_filter = self.tenant_id is not None or self.error_code is not None
+        if bool(self.ids) + self.all_failed + has_filter != 1:
+            raise ApiError(400, "invalid_request", 'Give "ids", or "allFailed": true, or at least one filter')
+        return Chosen(ids=self.ids or None, tenant_id=self.tenant_id, error_code=self.error_code)
+
+
+class MediaRedriven(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """`wouldRedrive` is the answer to a dry run."""
+
+    redriven: int
+    would_redrive: int | None = None
+
+
+def picture_routes(pool: Pool) -> list[Any]:
+    @get("/api/v1/sync/media", tags=["sync"])
+    async def media(status: FromQuery[State | None] = None, limit: Limit = 100) -> Transfers:
+        """Pictures on their way to the cloud, and those that were given up, with the reason."""
+        async with pool.acquire() as connection:
+            counts = await store.counts(connection)
+            found = await store.entries(connection, status, limit=limit)
+        return Transfers(
+            pending_count=counts["pending"],
+            sending_count=counts["sending"],
+            failed_count=counts["failed"],
+            entries=found,
+        )
+
+    return [media]
+
+
+def picture_admin_routes(pool: Pool, wakeup: Wakeup, admin_token: str) -> list[Any]:
+    @post("/api/v1/sync/media/redrive", tags=["admin"], guards=[require_bearer(admin_token)], status_code=200)
+    async def redrive_media(data: JSONBody[MediaRedriveRequest]) -> MediaRedriven:
+        """Send pictures that were given up as if they were new."""
+        chosen = data.chosen()
+        async with pool.acquire() as connection, connection.transaction():
+            if data.dry_run:
+                return MediaRedriven(0, await store.count_chosen(connection, chosen))
+            before = await store.failures(connection)
+            count = await store.redrive(connection, chosen)
+            await close_settled(connection, before, await store.failures(connection))
+        log.info("pictures_requeued", pictures=count)
+        wakeup.force()
+        return MediaRedriven(count)
+
+    return [redrive_media]
