@@ -6,7 +6,7 @@ ARGS ?=
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test check fix bench lock setup
+.PHONY: help up down test check fix bench train lock setup
 
 help: ## print this
 	@echo 'FarmIQ: a farm on this machine, from the sensor to the cloud database.'
@@ -39,6 +39,10 @@ fix: setup ## let ruff repair and format what it can
 bench: ## measure ourselves beside our peers (ARGS=--quick: under 40 s a benchmark; docs/benchmarks.md)
 	@tools/bootstrap.sh bench
 	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python "$$script" $(ARGS) || exit 1; done
+
+train: ## train the weight model anew, on rendered pictures (docs/guides/train-a-model.md)
+	@tools/bootstrap.sh train
+	@.venv-training/bin/python training/train.py $(ARGS)
 
 LOCK := pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
   --no-emit-package farmiq pyproject.toml

@@ -4,23 +4,28 @@
 #   tools/bootstrap.sh up      what `make up` needs
 #   tools/bootstrap.sh test    what `make test` needs (a superset)
 #   tools/bootstrap.sh bench   what `make bench` needs: the same, and the peers in an environment of their own
+#   tools/bootstrap.sh train   what `make train` needs: an environment of its own, and no servers
 #
 # Does nothing, quickly, when everything is there. Needs the internet only when something is missing.
 set -eu
 
 PURPOSE=${1:-}
+VENV=.venv
 case $PURPOSE in
     up) LOCK=requirements.lock ;;
     test | bench) LOCK=requirements-dev.lock ;;
+    train)
+        VENV=.venv-training
+        LOCK=training/requirements.lock
+        ;;
     *)
-        echo "usage: tools/bootstrap.sh up|test|bench" >&2
+        echo "usage: tools/bootstrap.sh up|test|bench|train" >&2
         exit 64
         ;;
 esac
 
 cd "$(dirname "$0")/.."
 CHECKOUT=$(pwd -P)
-VENV=.venv
 # Debian keeps mosquitto in /usr/sbin, which is not on the PATH of a normal user.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 export PATH
@@ -39,6 +44,7 @@ fail() {
 # --- Debian packages -------------------------------------------------------------------------------------------------------
 
 missing_programs() {
+    [ "$PURPOSE" != train ] || return 0
     # A server that the environment replaces is not needed to run the farm. Tests and benchmarks always bring their own.
     if [ "$PURPOSE" != up ] || [ -z "${MQTT_URL:-}" ]; then
         command -v mosquitto >/dev/null || printf ' mosquitto'
@@ -178,7 +184,7 @@ install_python_packages() {
     say "installing the Python packages of $LOCK (about a minute, once)"
     pip_install --require-hashes -r "$LOCK" ||
         fail "pip could not install the packages of $LOCK (see above)." "Is there a connection to the package index?"
-    [ "$VENV" = .venv ] || return 0
+    [ "$VENV" != .venv-peers ] || return 0
     say "installing farmiq from this checkout"
     pip_install --no-deps --no-build-isolation -e . || fail "pip could not install the checkout itself (see above)."
 }
@@ -186,7 +192,7 @@ install_python_packages() {
 # What the virtual environment was made from. It holds absolute paths, so a checkout that moved needs a new one.
 stamp_of() {
     cksum "$1"
-    [ "$VENV" != .venv ] || cksum pyproject.toml
+    [ "$VENV" = .venv-peers ] || cksum pyproject.toml
     echo "$CHECKOUT"
 }
 

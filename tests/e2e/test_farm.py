@@ -19,6 +19,7 @@ import pytest
 
 from e2e.farm import FARMIQ, Farm
 from farmiq.cli import exits
+from farmiq.cli.hops import ROUTES
 from farmiq.contracts.services import SERVICES
 from farmiq.stack.mosquitto import log_in
 from farmiq.stack.processes import leftovers
@@ -79,9 +80,9 @@ def test_status_draws_the_path_before_the_tables(farm: Farm) -> None:
     told = farm.command("status")
     assert told.returncode == exits.OK, told.stdout + told.stderr
     path, _, tables = told.stdout.partition("Services")
-    names = [service.name for service in SERVICES if service.name != "node-agent"]
-    assert [line.removeprefix("→").split()[0] for line in path.splitlines()[3:] if line] == names
-    for name in (*names, *SERVERS):
+    hops = ["node-forwarder", *(name for name, _, _ in ROUTES)]
+    assert [line.removeprefix("→").split()[0] for line in path.splitlines()[3:] if line] == hops
+    for name in (*(service.name for service in SERVICES), *SERVERS):
         assert name in tables
 
 
@@ -103,14 +104,16 @@ def test_the_exports_evaluate_in_a_shell_and_every_address_works(farm: Farm) -> 
             with urllib.request.urlopen(f"{variables[service.url_variable]}/api/ready", timeout=10) as answer:  # noqa: S310 - our own loopback
                 assert json.loads(answer.read())["status"] == "ready"
     run_apart(lambda: _use_databases_broker_and_bus(variables))
-    store = boto3.client(
-        "s3",
-        endpoint_url=variables["S3_ENDPOINT"],
-        aws_access_key_id=variables["S3_ACCESS_KEY"],
-        aws_secret_access_key=variables["S3_SECRET_KEY"],
-        region_name="us-east-1",
-    )
-    assert store.head_bucket(Bucket=variables["MEDIA_BUCKET"])["ResponseMetadata"]["HTTPStatusCode"] == 200
+    for tier in ("", "CLOUD_"):
+        store = boto3.client(
+            "s3",
+            endpoint_url=variables[f"{tier}S3_ENDPOINT"],
+            aws_access_key_id=variables[f"{tier}S3_ACCESS_KEY"],
+            aws_secret_access_key=variables[f"{tier}S3_SECRET_KEY"],
+            region_name="us-east-1",
+        )
+        found = store.head_bucket(Bucket=variables[f"{tier}MEDIA_BUCKET"])
+        assert found["ResponseMetadata"]["HTTPStatusCode"] == 200
 
 
 async def _use_databases_broker_and_bus(variables: dict[str, str]) -> None:

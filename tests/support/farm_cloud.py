@@ -1,4 +1,4 @@
-"""A home whose cloud database is there, and the real `farmiq edge`. Its other servers are not needed."""
+"""A home whose cloud database is there, and the real `farmiq edge` or another group. Its other servers are not needed."""
 
 import fcntl
 import json
@@ -19,8 +19,9 @@ FARMIQ = Path(sys.executable).parent / "farmiq"
 
 
 class FarmCloud:
-    def __init__(self, home: Home, database_url: str) -> None:
+    def __init__(self, home: Home, database_url: str, group: str = "edge") -> None:
         self.home = home
+        self.group = group
         write_state(home, StackState(home=str(home.path), phase="running"))
         known = {"CLOUD_DATABASE_URL": database_url, "CLOUD_INGESTION_URL": "http://127.0.0.1:5201"}
         home.environment_file.write_text(json.dumps(known))
@@ -28,7 +29,7 @@ class FarmCloud:
     def command(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         kept = {name: value for name, value in os.environ.items() if not name.endswith("_URL")}
         return subprocess.run(
-            [FARMIQ, "edge", *arguments],
+            [FARMIQ, self.group, *arguments],
             env=kept | {"FARMIQ_HOME": str(self.home.path)} | variables,
             stdin=subprocess.DEVNULL,
             capture_output=True,

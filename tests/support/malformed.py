@@ -8,13 +8,15 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from support import malformed_bytes, malformed_fields
-from support.malformed_fields import encoded, one_wrong_field
+from support.malformed_fields import Text, encoded, one_wrong_field
 
 SEED: Final = 20_261_116
 PLACE: Final = "demo/farm-1/barn-1/node-1"
 PACKET_BYTES_MAX: Final = 262_144
 """What our broker lets pass: header, topic and payload together."""
 
+SESSION: Final = "0190d5a2-7c1f-7c3e-9b1a-2f6f3c9d4e60"
+_MEDIA: Final = "0190d5a2-7c1f-7c3e-9b1a-2f6f3c9d4e61"
 _STREAM: Final = "0190d5a2-7c1f-7c3e-9b1a-2f6f3c9d4e5f"
 _AT: Final = "2026-11-16T08:00:00Z"
 _CHANNELS: Final = [{"metric": "temperature", "unit": "C", "sensor": "t1"}, {"metric": "humidity", "unit": "%"}]
@@ -70,6 +72,25 @@ KINDS: Final = (
 )  # fmt: skip
 
 
+def _of_session(event_type: str, payload: Mapping[str, Any], fields: Mapping[str, Any]) -> Kind:
+    return Kind(f"iot/weighvision/{PLACE}/session/{SESSION}/{event_type}", event_type, payload, fields)
+
+
+_IMAGE: Final = {"media_id": _MEDIA, "content_type": "image/jpeg", "size_bytes": 204800, "sha256": "a" * 64}
+STATION_KINDS: Final = (
+    _of_session(
+        "weighvision.session.created", {"batch_id": "batch-7", "initial_weight_kg": 120.5}, malformed_fields.CREATED
+    ),
+    _of_session("weighvision.weight.recorded", {"weight_kg": 120.5}, malformed_fields.WEIGHT),
+    _of_session("weighvision.image.captured", _IMAGE, malformed_fields.IMAGE),
+    _of_session(
+        "weighvision.session.finalized", {"image_count": 3, "final_weight_kg": 121.0}, malformed_fields.FINALIZED
+    ),
+    _of_session("weighvision.session.cancelled", {"reason": "the animal left"}, malformed_fields.CANCELLED),
+    Kind(f"iot/event/{PLACE}/weighvision.image.captured", "weighvision.image.captured", _IMAGE, malformed_fields.IMAGE),
+)
+
+
 def good_message(kind: Kind, event_id: UUID, /, **fields: Any) -> bytes:
     """What a case is made of by changing one thing."""
     envelope = {
@@ -83,7 +104,8 @@ def good_message(kind: Kind, event_id: UUID, /, **fields: Any) -> bytes:
 def malformed_messages() -> list[Malformed]:
     """All that a broker delivers."""
     rng = random.Random(SEED)
-    return [*_wrong_fields(rng), *_wrong_bytes(rng), *_wrong_speakers(rng), *_wrong_topics(rng)]
+    cases = [*_wrong_fields(rng), *_wrong_bytes(rng), *_wrong_speakers(rng), *_wrong_topics(rng)]
+    return [*cases, *_wrong_station_messages(rng), *_wrong_events(rng)]
 
 
 def undeliverable_messages() -> list[Malformed]:
@@ -161,10 +183,65 @@ def _wrong_speakers(rng: random.Random) -> Iterator[Malformed]:
             message = good_message(kind, _new_id(rng), tenant_id=tenant, device_id=device)
             topic = kind.topic.replace(PLACE, place)
             yield Malformed(f"{name} of {place}", topic, message, "not_provisioned")
-    for event_type in ("door.opened", "telemetry.reading", "telemetry.batch", "device.status", "sync.batch.sent", "x"):
-        event = KINDS[{"telemetry.batch": 1, "device.status": 3}.get(event_type, 0)]
-        message = good_message(event, _new_id(rng), event_type=event_type)
-        yield Malformed(f"event {event_type}", f"iot/event/{PLACE}/{event_type}", message, "unknown_event_type")
+
+
+def _wrong_station_messages(rng: random.Random) -> Iterator[Malformed]:
+    """What is wrong with the envelope is wrong on every topic: here it is the payload, the session and the speaker."""
+    for number, kind in enumerate(STATION_KINDS):
+        name = f"{number} {kind.event_type}"
+        for case, fields, code in one_wrong_field(kind.fields):
+            message = good_message(kind, _new_id(rng), payload=dict(kind.payload) | fields)
+            yield Malformed(f"{name}: payload.{case}", kind.topic, message, code)
+        for field, value in (("tenant_id", "other"), ("device_id", "node-9"), ("event_type", "weighvision.unheard")):
+            message = good_message(kind, _new_id(rng), **{field: value})
+            yield Malformed(f"{name}: {field} {value} in the body", kind.topic, message, "topic_mismatch")
+        for place, tenant, device in (
+            ("other/farm-1/barn-1/node-1", "other", "node-1"), ("demo/farm-1/barn-2/node-1", "demo", "node-1"),
+            ("demo/farm-1/barn-1/node-0", "demo", "node-0"), ("demo/farm-1/barn-1/revoked-1", "demo", "revoked-1"),
+        ):  # fmt: skip
+            message = good_message(kind, _new_id(rng), tenant_id=tenant, device_id=device)
+            yield Malformed(f"{name} of {place}", kind.topic.replace(PLACE, place), message, "not_provisioned")
+    kind = STATION_KINDS[1]
+    for session in (
+        "", "..", ".", "7", "not-a-uuid", SESSION[:-1], f"{SESSION}0", f"{{{SESSION}}}", SESSION.replace("-", ""),
+        f"urn:uuid:{SESSION}", "\u0661" * 36, SESSION.replace("0", "\uff10"), f"{SESSION}\u200b", "%2e%2e", "x" * 5000,
+    ):  # fmt: skip
+        topic = kind.topic.replace(SESSION, session)
+        name = f"session {ascii(session)[:40]} of {len(session)}"
+        yield Malformed(name, topic, good_message(kind, _new_id(rng)), "bad_topic")
+    for levels in ("", "/session", f"/session/{SESSION}", f"/sessions/{SESSION}/{kind.event_type}"):
+        topic = f"iot/weighvision/{PLACE}{levels}"
+        yield Malformed(f"levels {levels or 'none'}", topic, good_message(kind, _new_id(rng)), "bad_topic")
+    for station in ("..", ".a", "\u00fc", "\u202e", "a b", "telemetry", "weighvision", "x" * 65):
+        topic = kind.topic.replace("/node-1/", f"/{station}/")
+        yield Malformed(f"station {ascii(station)[:20]}", topic, good_message(kind, _new_id(rng)), "bad_topic")
+    for event_type in ("weighvision.session.opened", "door.opened", "weighvision", "media.stored"):
+        topic = kind.topic.replace(kind.event_type, event_type)
+        message = good_message(kind, _new_id(rng), event_type=event_type)
+        yield Malformed(f"{event_type} of a session", topic, message, "unknown_event_type")
+
+
+def _wrong_events(rng: random.Random) -> Iterator[Malformed]:
+    """An integrator may send what he likes, under a name that is not ours and in JSON that can be kept."""
+    for event_type in (
+        "telemetry.reading", "telemetry.batch", "telemetry.aggregated", "telemetry", "telemetry.anything", "device.status",
+        "weighvision.session.created", "weighvision.session.finalized", "weighvision.weight.recorded", "weighvision.x",
+        "media.stored", "inference.completed", "sync.batch.sent", "sync.batch.acked", "sync",
+    ):  # fmt: skip
+        message = good_message(KINDS[0], _new_id(rng), event_type=event_type)
+        yield Malformed(f"event {event_type}", f"iot/event/{PLACE}/{event_type}", message, "reserved_event_type")
+    door = Kind(f"iot/event/{PLACE}/door.opened", "door.opened", {"door": 3}, {})
+    for case, payload, code in (
+        ("too large", {"text": "x" * 65_536}, "too_large"),
+        ("numbers that grow", {"n": [Text("1e308")] * 500}, "too_large"),
+        ("numbers that shrink", {"n": [Text("1e-16000")] * 10}, "too_large"),
+        ("a long exponent", {"n": Text("1e-" + "9" * 5000)}, "too_large"),
+        ("a number that is none", {"n": Text("1e999")}, "schema"),
+        ("NaN", {"n": Text("NaN")}, "not_json"),
+        ("a number that begins with 0", {"n": Text("007")}, "not_json"),
+        ("a list", [], "schema"),
+    ):
+        yield Malformed(f"event with {case}", door.topic, good_message(door, _new_id(rng), payload=payload), code)
 
 
 def _wrong_topics(rng: random.Random) -> Iterator[Malformed]:

@@ -130,6 +130,30 @@ LOSS: Final[Mapping[str, Sequence[Wrong]]] = {
     "first_ts": NO_TIME,
     "last_ts": NO_TIME,
 }
+NO_WEIGHT: Final = [*NO_FIGURE, *wrong(100_001, 1e9)]
+NO_COUNT_OF_IMAGES: Final = [*NO_NUMBER, *wrong(-1, 1.5, 100_001, 2**31, 2**64)]
+NO_REASON: Final = [*NO_TEXT, *wrong("x" * 201)]
+CREATED: Final[Mapping[str, Sequence[Wrong]]] = {
+    "batch_id": NO_ID,
+    "initial_weight_kg": NO_WEIGHT,
+}
+WEIGHT: Final[Mapping[str, Sequence[Wrong]]] = {
+    "weight_kg": [*REQUIRED, *NO_WEIGHT],
+}
+IMAGE: Final[Mapping[str, Sequence[Wrong]]] = {
+    "media_id": [*REQUIRED, *NO_UUID],
+    "content_type": [
+        *NO_TEXT,
+        *wrong("", "jpeg", "image/", "image/jpeg; q=1", "IMAGE/JPEG", "image/../x", "x" * 128, "image/jpeg\n"),
+    ],
+    "size_bytes": [*NO_NUMBER, *wrong(-1, 1.5, 2**53, 2**64)],
+    "sha256": [*NO_TEXT, *wrong("", "ab", "g" * 64, "a" * 63, "a" * 65, "a" * 64 + "\n", "\uff10" * 64)],
+}
+FINALIZED: Final[Mapping[str, Sequence[Wrong]]] = {
+    "image_count": [*REQUIRED, *NO_COUNT_OF_IMAGES],
+    "final_weight_kg": NO_WEIGHT,
+}
+CANCELLED: Final[Mapping[str, Sequence[Wrong]]] = {"reason": NO_REASON}
 _RANGE: Final = {"first_seq": 1, "last_seq": 2}
 STATUS: Final[Mapping[str, Sequence[Wrong]]] = {
     "state": [*REQUIRED, *NO_TEXT, *wrong("", "gone", "Online", "online ")],

@@ -28,6 +28,14 @@ class QueryApi:
         assert status == 200, answer
         return answer
 
+    async def file(self, path: str, accept: str | None = None, **query: Any) -> tuple[str, bytes]:
+        """Content type and bytes of an export."""
+        headers = {"authorization": f"Bearer {TOKEN}"} | ({} if accept is None else {"accept": accept})
+        async with self._session.get(f"{self._url}{path}", params=query, headers=headers) as answer:
+            body = await answer.read()
+            assert answer.status == 200, body
+            return answer.headers["content-type"], body
+
     async def pages(self, path: str, **query: Any) -> list[Any]:
         """Every page of an answer, by following `next`."""
         pages = [await self.get(path, **query)]

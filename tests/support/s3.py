@@ -1,8 +1,12 @@
 import json
 import secrets
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import boto3
 import pytest
 
 from farmiq.stack.object_store import create_bucket
@@ -10,6 +14,9 @@ from farmiq.stack.ports import free_port
 from farmiq.stack.seaweedfs import PORTS, S3Identity, SeaweedFs
 from support.run_folder import locked
 from support.server_process import SHARED, ServerProcess
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3.client import S3Client
 
 
 @dataclass(frozen=True)
@@ -47,8 +54,21 @@ def _seaweedfs(run_folder: Path) -> S3:
 
 
 @pytest.fixture
-def s3(_seaweedfs: S3) -> S3:
+def s3(_seaweedfs: S3) -> Iterator[S3]:
     """A real S3 with a fresh bucket of the test's own: `.endpoint`, `.access_key`, `.secret_key`, `.bucket`."""
     bucket = f"t{secrets.token_hex(6)}"
     create_bucket(_seaweedfs.endpoint, _seaweedfs.access_key, _seaweedfs.secret_key, bucket)
-    return S3(_seaweedfs.endpoint, _seaweedfs.access_key, _seaweedfs.secret_key, bucket)
+    yield S3(_seaweedfs.endpoint, _seaweedfs.access_key, _seaweedfs.secret_key, bucket)
+    # Each bucket has volumes of its own, with whatever is in it; the store runs out of them in the course of a whole run.
+    with closing(_client(_seaweedfs)) as client:
+        client.delete_bucket(Bucket=bucket)
+
+
+def _client(store: S3) -> "S3Client":
+    return boto3.client(
+        "s3",
+        endpoint_url=store.endpoint,
+        aws_access_key_id=store.access_key,
+        aws_secret_access_key=store.secret_key,
+        region_name="us-east-1",
+    )

@@ -41,6 +41,11 @@ class ServiceProcess:
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> "ServiceProcess":
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(

@@ -4,19 +4,23 @@ import typer
 
 from farmiq import __version__
 from farmiq.cli import exits
+from farmiq.cli.cloud import cloud
 from farmiq.cli.device import device
+from farmiq.cli.dlq import dlq
 from farmiq.cli.doctor import doctor
 from farmiq.cli.down import down
 from farmiq.cli.edge import edge
 from farmiq.cli.env import env
 from farmiq.cli.jobs import jobs
 from farmiq.cli.logs import logs
+from farmiq.cli.media import media
 from farmiq.cli.migrate import migrate
 from farmiq.cli.run import run
 from farmiq.cli.spool import spool
 from farmiq.cli.status import status
 from farmiq.cli.terminal import say
 from farmiq.cli.up import up
+from farmiq.cli.viewer import viewer
 
 EPILOG = "Exit codes: " + ", ".join(f"{code} {meaning}" for code, meaning in exits.TABLE.items()) + "."
 
@@ -53,4 +57,8 @@ app.command()(migrate)
 app.add_typer(jobs)
 app.add_typer(device)
 app.add_typer(edge)
+app.add_typer(viewer)
+app.add_typer(cloud)
+app.add_typer(dlq)
 app.add_typer(spool)
+app.add_typer(media)

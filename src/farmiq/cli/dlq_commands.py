@@ -25,7 +25,7 @@ from farmiq.kit.clock import Clock
 from farmiq.kit.errors import Rejected
 
 NAME = "farmiq-dlq"
-LOOKED_AT_MAX = 1_000_000
+SEEN_MAX = 1_000_000
 FIXES: dict[type[Rejected], str] = {NoSuchQueue: "farmiq cloud topology apply"}
 
 
@@ -37,9 +37,7 @@ class Place:
 
 async def summaries(place: Place, services: Iterable[str]) -> list[Summary]:
     async with connected(place.cloud, "dlq", FIXES) as connection:
-        return [
-            await handlers.summarize(connection, place.bus.amqp_url, service, LOOKED_AT_MAX) for service in services
-        ]
+        return [await handlers.summarize(connection, place.bus.amqp_url, service, SEEN_MAX) for service in services]
 
 
 async def letters(place: Place, services: Iterable[str], wanted: Filter, limit: int) -> list[Found]:
@@ -47,7 +45,7 @@ async def letters(place: Place, services: Iterable[str], wanted: Filter, limit: 
     async with connected(place.cloud, "dlq", FIXES) as connection:
         for service in services:
             found += await handlers.find(
-                connection, place.bus.amqp_url, service, wanted, limit=limit - len(found), messages_max=LOOKED_AT_MAX
+                connection, place.bus.amqp_url, service, wanted, limit=limit - len(found), messages_max=SEEN_MAX
             )
     return found
 
@@ -60,7 +58,7 @@ async def replay(place: Place, asked: Asked, per_second: float | None, on_progre
             place.bus.amqp_url,
             publisher,
             asked,
-            looked_at_max=LOOKED_AT_MAX,
+            seen_max=SEEN_MAX,
             pace=Pace(per_second, clock),
             clock=clock,
             on_progress=on_progress,
@@ -73,7 +71,7 @@ async def discard(place: Place, asked: Asked, on_progress: OnProgress) -> Result
             connection,
             place.bus.amqp_url,
             asked,
-            looked_at_max=LOOKED_AT_MAX,
+            seen_max=SEEN_MAX,
             clock=Clock(),
             on_progress=on_progress,
         )

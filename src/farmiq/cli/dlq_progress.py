@@ -30,7 +30,7 @@ def showing_letters(what: str) -> "Iterator[OnProgress]":
 
         def update(counts: "Counts", messages: int) -> None:
             done = f"{what}: {counts.done:,} of {counts.matched:,} that match"
-            progress.update(task, completed=counts.looked_at, total=messages, description=done)
+            progress.update(task, completed=counts.seen, total=messages, description=done)
 
         yield update
 
@@ -49,5 +49,5 @@ class Lines:
         if now - self._said_at >= LINE_SECONDS:
             self._said_at = now
             self._write(
-                f"{self._what}: looked at {counts.looked_at:,} of {messages:,}, {counts.matched:,} match, {counts.done:,} done\n"
+                f"{self._what}: looked at {counts.seen:,} of {messages:,}, {counts.matched:,} match, {counts.done:,} done\n"
             )

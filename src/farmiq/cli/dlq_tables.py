@@ -33,9 +33,7 @@ def show_summaries(summaries: "Sequence[Summary]") -> None:
     if table.row_count:
         put(console(), table)
     for one in summaries:
-        say(
-            f"{one.queue}: {counted(one.messages, 'letter')}" + ("" if one.looked_at >= one.messages else _not_all(one))
-        )
+        say(f"{one.queue}: {counted(one.messages, 'letter')}" + ("" if one.seen >= one.messages else _not_all(one)))
 
 
 def show_letters(views: "Sequence[LetterView]") -> None:
@@ -63,7 +61,7 @@ def show_letters(views: "Sequence[LetterView]") -> None:
 
 def show_result(verb: str, queue: str, result: "Result", *, is_dry_run: bool) -> None:
     counts = result.counts
-    say(f"{queue}: looked at {counts.looked_at:,} of {result.messages:,}, {counts.matched:,} match.")
+    say(f"{queue}: looked at {counts.seen:,} of {result.messages:,}, {counts.matched:,} match.")
     if is_dry_run:
         say(f"Nothing was changed: this was a dry run. Without --dry-run they would be {verb}.")
         return
@@ -123,7 +121,7 @@ _NUMBERS = {"letters", "matched", "done", "failed"}
 
 
 def _not_all(one: "Summary") -> str:
-    return f", of which {one.looked_at:,} were looked at"
+    return f", of which {one.seen:,} were looked at"
 
 
 def _line(body: bytes) -> str:

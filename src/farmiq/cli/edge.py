@@ -79,15 +79,14 @@ def revoke(
 
     from farmiq.cli.edge_changes import revoke_edge
     from farmiq.cli.edge_cloud import find_cloud
-    from farmiq.cli.edge_table import as_data
+    from farmiq.cli.token_table import as_data, live_ids
 
     left = asyncio.run(revoke_edge(find_cloud(), edge_id, token))
     if as_json:
         say_json([as_data(one) for one in left])
         return
-    alive = [one.token_id for one in left if one.state == "live"]
     say(f"{edge_id}: {'token ' + token if token else 'every token'} is revoked.")
-    if alive:
+    if alive := live_ids(left):
         say(f"It is still let in with {', '.join(alive)}.")
 
 
@@ -98,7 +97,8 @@ def list_edges(as_json: AsJson = False) -> None:
 
     from farmiq.cli.edge_changes import all_tokens
     from farmiq.cli.edge_cloud import find_cloud
-    from farmiq.cli.edge_table import as_data, show
+    from farmiq.cli.edge_table import show
+    from farmiq.cli.token_table import as_data
 
     found = asyncio.run(all_tokens(find_cloud()))
     if as_json:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
-from farmiq.cli import edge_table
+from farmiq.cli import token_table
 from farmiq.cli.env import exports
 
 if TYPE_CHECKING:
@@ -15,18 +15,18 @@ UNKNOWN_URL = f"https://YOUR-CLOUD{BATCH_ROUTE}"
 
 def as_data(issued: "Issued") -> dict[str, Any]:
     """The contract of `--json`."""
-    return edge_table.as_data(issued.row) | {"token": issued.token, "environment": environment(issued)}
+    return token_table.as_data(issued.row) | {"token": issued.token, "environment": environment(issued)}
 
 
 def as_text(issued: "Issued") -> str:
     row = issued.row
-    end = "" if row.expires_at is None else f", until {edge_table.moment(row.expires_at)}"
+    end = "" if row.expires_at is None else f", until {token_table.moment(row.expires_at)}"
     parts = [
         f"{row.edge_cluster_id} may deliver for {', '.join(row.tenant_ids)}{end}. Its token {row.token_id} is shown this once:",
         f"  {issued.token}",
     ]
     if issued.others:
-        old = ", ".join(f"{one.token_id} until {edge_table.moment(one.expires_at)}" for one in issued.others)
+        old = ", ".join(f"{one.token_id} until {token_table.moment(one.expires_at)}" for one in issued.others)
         parts.append(f"Still let in beside it: {old}.")
     where = "On the edge, for edge-sync-forwarder:"
     if issued.ingestion_url is None:

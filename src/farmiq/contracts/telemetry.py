@@ -152,7 +152,8 @@ class TelemetryIngested(Struct, frozen=True, kw_only=True):
 class TelemetryAggregated(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`telemetry.aggregated`: one metric of one device over one window. `sum_value` and `count` let windows be merged.
 
-    A later one for the same bucket replaces it: it has the larger `count`. Without a `sensor` it is of a single reading's device.
+    Of several for the same bucket the last word is the one with the largest `revision`; those of an edge have none, and there it
+    is the largest `count`. Revisions grow with every change and skip numbers. Without a `sensor` it is of a device that names none.
     """
 
     metric_type: MetricName
@@ -166,6 +167,7 @@ class TelemetryAggregated(Struct, frozen=True, kw_only=True, omit_defaults=True)
     bucket_start_at: Timestamp | None = None
     bucket_end_at: Timestamp | None = None
     sensor: Id | None = None
+    revision: Count | None = None
 
     def __post_init__(self) -> None:
         if not all(map(isfinite, (self.avg_value, self.min_value, self.max_value, self.sum_value or 0.0))):

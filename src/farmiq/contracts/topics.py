@@ -86,13 +86,15 @@ class EventTopic(_DevicePlace, frozen=True, kw_only=True):
 
 
 class WeighvisionTopic(_Place, frozen=True, kw_only=True):
+    """A station is a device: its id here is its device id."""
+
     station_id: str
     session_id: UUID
     event_type: str
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_id("station_id", self.station_id)
+        check_device_id(self.station_id)
         check_event_type(self.event_type)
 
     @property

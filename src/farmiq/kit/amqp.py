@@ -186,7 +186,7 @@ class Publisher:
 
     async def _send(self, group: Sequence[Outgoing], confirms: list[Confirm]) -> None:
         """Until RabbitMQ has said something about each. Cut short, `confirms` has what it said so far."""
-        channel = cast(Channel, self._channel.require())
+        channel = cast("Channel", self._channel.require())
         await channel.connection.ready()  # waits while the broker blocks publishers
         confirms += await write(channel, group, self._name)
         await asyncio.wait(confirms)
@@ -281,7 +281,7 @@ class Consumer:
     async def _answer(self, deliveries: Sequence[Delivery], frames_of: Callable[[list[int]], list[FrameType]]) -> None:
         if not self._channel.is_ready:
             return
-        channel, number = cast(Channel, self._channel.require()), self._channel.number
+        channel, number = cast("Channel", self._channel.require()), self._channel.number
         tags = [delivery.tag for delivery in deliveries if delivery.connection == number]
         if not tags:
             return

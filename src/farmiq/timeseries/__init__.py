@@ -20,8 +20,11 @@ The owners are `edge-telemetry-timeseries` and `cloud-telemetry-service`. Everyb
 - `admission.py` the transaction's steps, in order
 - `store.py`     every SQL statement that writes
 
+- `announcement.py` of which aggregates others are told, when, and in what words
+
 Questions have files of their own, each with its statements and its routes: `queries.py` and `routes.py` (samples, totals),
 `aggregates.py` and `chart_routes.py` (charts, and which metrics there are), `completeness.py` and `stream_routes.py` (gaps and
-losses); `parameters.py` holds what may be asked, `paging.py` where a page ended. A page reads a number of rows that depends on
-the page and not on the table.
+losses), `hours.py` and `hour_routes.py` (the same hour by hour); `parameters.py` holds what may be asked, `paging.py` where a
+page ended. A page reads a number of rows that depends on the page and not on the table. Whole files are made by `export.py`
+and the files named after it, from the pages of `reading_export.py` and `bucket_export.py`.
 """

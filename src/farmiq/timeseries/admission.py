@@ -32,34 +32,46 @@ Locked = Mapping[UUID, Coverage]
 
 
 async def admit_batches(
-    connection: Connection, batches: Sequence[StreamBatch], ingested_at: datetime, locked: Locked | None = None
+    connection: Connection,
+    batches: Sequence[StreamBatch],
+    ingested_at: datetime,
+    locked: Locked | None = None,
+    touched: set[Bucket] | None = None,
 ) -> list[Admission]:
-    """Store what is missing of each batch. Answers in the order of the batches."""
+    """Store what is missing of each batch. Answers in the order of the batches.
+
+    The aggregates that have changed are added to `touched`.
+    """
     wanted = {item.batch.stream_id: item.origin for item in batches}
     streams = await store.lock_streams(connection, wanted) if locked is None else locked
     rows: list[bytes] = []
     minutes: dict[Bucket, Tally] = {}
     admissions = [_take(streams[item.batch.stream_id], item, ingested_at, rows, minutes) for item in batches]
-    await _write(connection, rows, minutes)
-    touched = {item.batch.stream_id for item, admission in zip(batches, admissions, strict=True) if admission.stored}
-    await store.save_coverage(connection, {stream_id: streams[stream_id] for stream_id in touched})
+    await _write(connection, rows, minutes, touched)
+    grown = {item.batch.stream_id for item, admission in zip(batches, admissions, strict=True) if admission.stored}
+    await store.save_coverage(connection, {stream_id: streams[stream_id] for stream_id in grown})
     return admissions
 
 
 async def admit_readings(
-    connection: Connection, readings: Sequence[SingleReading], ingested_at: datetime
+    connection: Connection,
+    readings: Sequence[SingleReading],
+    ingested_at: datetime,
+    touched: set[Bucket] | None = None,
 ) -> list[SingleReading]:
-    """Store single readings whose event id is new. Answers those."""
+    """Store single readings whose event id is new. Answers those; `touched` as in `admit_batches`."""
     if not readings:
         return []
-    await store.ensure_months(connection, months_of(to_us(reading.occurred_at) for reading in readings))
+    await store.ensure_months(
+        connection, "telemetry_raw", months_of(to_us(reading.occurred_at) for reading in readings)
+    )
     ordered = sorted(readings, key=lambda reading: reading.event_id)
     new_keys = await store.insert_readings(connection, [row_of(reading, ingested_at) for reading in ordered])
     fresh = [reading for key, reading in _one_per_row(readings).items() if key in new_keys]
     minutes: dict[Bucket, Tally] = {}
     for reading in fresh:
         tally_reading(reading, minutes)
-    await store.merge_aggregates(connection, with_wider_windows(minutes))
+    await _merge(connection, minutes, touched)
     return fresh
 
 
@@ -98,9 +110,18 @@ def _take(
     return Admission(fresh)
 
 
-async def _write(connection: Connection, rows: Sequence[bytes], minutes: dict[Bucket, Tally]) -> None:
+async def _write(
+    connection: Connection, rows: Sequence[bytes], minutes: dict[Bucket, Tally], touched: set[Bucket] | None
+) -> None:
     if not rows:
         return
-    await store.ensure_months(connection, months_of(bucket.start_us for bucket in minutes))
+    await store.ensure_months(connection, "telemetry_raw", months_of(bucket.start_us for bucket in minutes))
     await store.copy_rows(connection, rows)
-    await store.merge_aggregates(connection, with_wider_windows(minutes))
+    await _merge(connection, minutes, touched)
+
+
+async def _merge(connection: Connection, minutes: dict[Bucket, Tally], touched: set[Bucket] | None) -> None:
+    aggregates = with_wider_windows(minutes)
+    await store.merge_aggregates(connection, aggregates)
+    if touched is not None:
+        touched.update(bucket for bucket, _ in aggregates)

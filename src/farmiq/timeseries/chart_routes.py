@@ -4,21 +4,23 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
-from litestar import get
+from litestar import Request, get
 from litestar.params import FromQuery, QueryParameter
+from litestar.response import Stream
 
 from farmiq.kit.postgres import Pool
 from farmiq.timeseries import aggregates
 from farmiq.timeseries.asking import asking
+from farmiq.timeseries.bucket_export import COLUMNS, WantedBuckets, bucket_pages
+from farmiq.timeseries.export import AnyFormat, Exports, wanted
 from farmiq.timeseries.paging import AfterBucket, AfterSeries, cursor
 from farmiq.timeseries.parameters import (
     After,
     AnyDevice,
+    AnyMetric,
     AnySensor,
-    Device,
     From,
     Limit,
-    Metric,
     Tenant,
     To,
     position,
@@ -44,12 +46,13 @@ class MetricPage(msgspec.Struct, frozen=True):
     next: str | None
 
 
-def chart_routes(pool: Pool, guards: Sequence[Any]) -> list[Any]:
+def chart_routes(pool: Pool, guards: Sequence[Any], exports: Exports) -> list[Any]:
     @get("/api/v1/telemetry/aggregates", guards=guards, tags=["telemetry"])
     async def telemetry_aggregates(
+        request: Request[Any, Any, Any],
         tenant_id: Tenant,
-        device_id: Device,
-        metric: Metric,
+        device_id: AnyDevice = None,
+        metric: AnyMetric = None,
         sensor: AnySensor = None,
         window: FromQuery[AnyWindow] = "auto",
         merge_sensors: FromQuery[bool] = False,
@@ -57,16 +60,23 @@ def chart_routes(pool: Pool, guards: Sequence[Any]) -> list[Any]:
         until: To = None,
         after: After = None,
         limit: ChartLimit = 2000,
-    ) -> AggregatePage:
+        kind: AnyFormat = None,
+    ) -> AggregatePage | Stream:
         """One metric of one device for a chart, oldest bucket first, beginning with the bucket that holds `from`.
 
         `auto` takes the finest window that gives at most 1,500 points. Each sensor has its own buckets unless
-        `merge_sensors` puts those of one unit together: their counts and sums are added, and the average follows.
+        `merge_sensors` puts those of one unit together: their counts and sums are added, and the average follows. As a file
+        (`format=csv`, `arrow` or `parquet`) all buckets come at once, of every device and metric unless they are given.
         """
         if sensor is not None and merge_sensors:
             raise refused("Give either `sensor` or `merge_sensors`")
         lower, upper = time_range(since, until)
         chosen = aggregates.window_for(lower, upper) if window == "auto" else window
+        if (file_kind := wanted(kind, request.headers.get("accept", ""))) != "json":
+            asked = WantedBuckets(tenant_id, chosen, lower, upper, device_id, metric, sensor, merge_sensors)
+            return await exports.answer(file_kind, f"aggregates-{tenant_id}", COLUMNS, bucket_pages(pool, asked))
+        if device_id is None or metric is None:
+            raise refused("A chart is of one metric of one device: give both, or ask for a file with `format`")
         async with asking(pool) as connection:
             rows = await aggregates.buckets(
                 connection,

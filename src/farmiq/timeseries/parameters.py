@@ -11,9 +11,9 @@ from farmiq.kit.http_server import ApiError
 from farmiq.timeseries.paging import CURSOR_LENGTH_MAX, BadCursor, position_of
 
 Tenant = Annotated[str, QueryParameter(pattern=ID_PATTERN, max_length=64)]
-Device = Annotated[str, QueryParameter(pattern=ID_PATTERN, max_length=64)]
 AnyDevice = Annotated[str | None, QueryParameter(pattern=ID_PATTERN, max_length=64)]
-Metric = Annotated[str, QueryParameter(pattern=ID_PATTERN, max_length=64)]
+AnyFarm = Annotated[str | None, QueryParameter(pattern=ID_PATTERN, max_length=64)]
+AnyBarn = Annotated[str | None, QueryParameter(pattern=ID_PATTERN, max_length=64)]
 AnyMetric = Annotated[str | None, QueryParameter(pattern=ID_PATTERN, max_length=64)]
 AnySensor = Annotated[
     str | None,

@@ -18,15 +18,15 @@ MONTHS_READY = 3
 # From one tenant to the next through an index: the cost depends on how many there are, not on their samples.
 _WAITING_TENANTS: Final = """
     WITH RECURSIVE tenant (tenant_id) AS (
-      (SELECT tenant_id FROM telemetry_raw_default ORDER BY tenant_id LIMIT 1)
+      (SELECT tenant_id FROM {table}_default ORDER BY tenant_id LIMIT 1)
       UNION ALL
-      SELECT (SELECT later.tenant_id FROM telemetry_raw_default AS later WHERE later.tenant_id > tenant.tenant_id
+      SELECT (SELECT later.tenant_id FROM {table}_default AS later WHERE later.tenant_id > tenant.tenant_id
               ORDER BY later.tenant_id LIMIT 1)
         FROM tenant WHERE tenant.tenant_id IS NOT NULL)
     SELECT tenant_id FROM tenant WHERE tenant_id IS NOT NULL
 """
 _NEXT_WAITING: Final = """
-    SELECT min(occurred_at) FROM telemetry_raw_default WHERE tenant_id = $1 AND occurred_at >= $2 AND occurred_at < $3
+    SELECT min(occurred_at) FROM {table}_default WHERE tenant_id = $1 AND occurred_at >= $2 AND occurred_at < $3
 """
 
 
@@ -45,20 +45,21 @@ def _month_of(days_since_epoch: int) -> date | None:
         return None  # outside the calendar: the default partition takes it
 
 
-async def prepare_months(work: Work) -> Report:
+async def prepare_months(work: Work, table: str = "telemetry_raw") -> Report:
     """The partitions of this month and the next, and of rows that are in the default one for want of theirs."""
     today = work.clock.now().date()
     ahead = {month_after(today, months) for months in range(MONTHS_READY)}
-    return await make_months(work, "telemetry_raw", ahead | await _waiting_months(work.connection, today))
+    return await make_months(work, table, ahead | await _waiting_months(work.connection, table, today))
 
 
-async def _waiting_months(connection: Connection, today: date) -> set[date]:
+async def _waiting_months(connection: Connection, table: str, today: date) -> set[date]:
     """A month that could not be made when its rows came, and that no row has come for since."""
     end_at = _start_of(month_after(today, MONTHS_AHEAD + 1))
     months: set[date] = set()
-    for row in await connection.fetch(_WAITING_TENANTS):
+    next_waiting = _NEXT_WAITING.format(table=table)
+    for row in await connection.fetch(_WAITING_TENANTS.format(table=table)):
         at = _start_of(FIRST_PLAUSIBLE)
-        while (found := await connection.fetchval(_NEXT_WAITING, row["tenant_id"], at, end_at)) is not None:
+        while (found := await connection.fetchval(next_waiting, row["tenant_id"], at, end_at)) is not None:
             months.add(found.date().replace(day=1))
             at = _start_of(month_after(found.date()))
     return months

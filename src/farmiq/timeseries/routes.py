@@ -1,21 +1,25 @@
 """The query API over measurements, the same at the edge and in the cloud. Every route but the totals names its tenant."""
 
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
-from litestar import get
+from litestar import Request, get
+from litestar.response import Stream
 
-from farmiq.kit.http_server import require_bearer
-from farmiq.kit.postgres import Pool
+from farmiq.kit.postgres import Connection, Pool
 from farmiq.timeseries import queries, store
 from farmiq.timeseries.asking import asking
 from farmiq.timeseries.chart_routes import chart_routes
+from farmiq.timeseries.export import AnyFormat, Exports, wanted
+from farmiq.timeseries.hour_routes import hour_routes
 from farmiq.timeseries.paging import AfterReading, cursor
 from farmiq.timeseries.parameters import (
     After,
+    AnyBarn,
+    AnyDevice,
     AnyMetric,
     AnySensor,
-    Device,
     From,
     Limit,
     Tenant,
@@ -24,16 +28,23 @@ from farmiq.timeseries.parameters import (
     refused,
     time_range,
 )
+from farmiq.timeseries.reading_export import COLUMNS, Wanted, reading_pages
 from farmiq.timeseries.stream_routes import stream_routes
 
+AnyRequest = Request[Any, Any, Any]
 
-class Totals(msgspec.Struct, frozen=True):
-    """`samples_stored` counts single readings too, which no stream covers."""
+
+class Totals(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`samples_stored` counts single readings too, which no stream covers.
+
+    `samples_counted_elsewhere` are in aggregates that an edge sent, and nowhere here as samples.
+    """
 
     samples_stored: int
     samples_in_streams: int
     samples_lost: int
     streams: int
+    samples_counted_elsewhere: int = 0
 
 
 class ReadingPage(msgspec.Struct, frozen=True):
@@ -43,34 +54,56 @@ class ReadingPage(msgspec.Struct, frozen=True):
     next: str | None
 
 
-def measurement_routes(pool: Pool, admin_token: str) -> list[Any]:
-    guards = [require_bearer(admin_token)]
+CountSamples = Callable[[Connection], Awaitable[dict[str, int]]]
 
-    @get("/api/v1/telemetry/stats", guards=guards, tags=["telemetry"])
+
+def measurement_routes(
+    pool: Pool,
+    guards: Sequence[Any],
+    *,
+    admin_guards: Sequence[Any],
+    totals: CountSamples = store.totals,
+    exports: Exports | None = None,
+) -> list[Any]:
+    """`admin_guards` stand before what is of all tenants. `exports` is shared with a service's other files."""
+    files = exports or Exports()
+
+    @get("/api/v1/telemetry/stats", guards=admin_guards, tags=["telemetry"])
     async def stats() -> Totals:
         """How much is stored and declared lost, over all tenants."""
         async with asking(pool) as connection:
-            found = await store.totals(connection)
-        return Totals(found["stored"], found["in_streams"], found["lost"], found["streams"])
+            found = await totals(connection)
+        return Totals(
+            found["stored"], found["in_streams"], found["lost"], found["streams"], found.get("counted_elsewhere", 0)
+        )
 
     @get("/api/v1/telemetry/readings", guards=guards, tags=["telemetry"])
     async def readings(
+        request: AnyRequest,
         tenant_id: Tenant,
-        device_id: Device,
+        device_id: AnyDevice = None,
+        barn_id: AnyBarn = None,
         metric: AnyMetric = None,
         sensor: AnySensor = None,
         since: From = None,
         until: To = None,
         after: After = None,
         limit: Limit = 100,
-    ) -> ReadingPage:
+        kind: AnyFormat = None,
+    ) -> ReadingPage | Stream:
         """One device's samples, newest first: the 24 hours up to `to` (default: now) unless `from` says otherwise.
 
-        Page on by giving `next` as `after`.
+        Page on by giving `next` as `after`. As a file (`format=csv`, `arrow` or `parquet`) all of them come at once, oldest
+        first, and of every device unless `device_id` or `barn_id` says which; `after` and `limit` mean nothing then.
         """
         if sensor is not None and metric is None:
             raise refused("`sensor` belongs to a metric: give `metric` too")
         lower, upper = time_range(since, until)
+        if (file_kind := wanted(kind, request.headers.get("accept", ""))) != "json":
+            asked = Wanted(tenant_id, lower, upper, device_id, barn_id, metric, sensor)
+            return await files.answer(file_kind, f"readings-{tenant_id}", COLUMNS, reading_pages(pool, asked))
+        if device_id is None or barn_id is not None:
+            raise refused("Pages are of one device: give `device_id` and no `barn_id`, or ask for a file with `format`")
         async with asking(pool) as connection:
             page = await queries.readings(
                 connection,
@@ -85,4 +118,10 @@ def measurement_routes(pool: Pool, admin_token: str) -> list[Any]:
             )
         return ReadingPage(page.rows, None if page.stopped_at is None else cursor(page.stopped_at))
 
-    return [stats, readings, *chart_routes(pool, guards), *stream_routes(pool, guards)]
+    return [
+        stats,
+        readings,
+        *chart_routes(pool, guards, files),
+        *stream_routes(pool, guards),
+        *hour_routes(pool, guards),
+    ]

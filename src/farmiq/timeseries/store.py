@@ -57,17 +57,25 @@ _ID_TAKEN = """
     SELECT given.id FROM unnest($1::uuid[], $2::text[], $3::timestamptz[]) AS given (id, tenant_id, occurred_at)
       JOIN telemetry_raw AS known USING (id, occurred_at) WHERE known.tenant_id <> given.tenant_id LIMIT 1
 """
-_MERGE = """
+KEY = 'tenant_id, device_id, metric_type, "window", bucket_start_at, sensor, unit'
+GIVEN_KEYS = f"""
+    unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[], $7::text[]) AS given ({KEY})
+"""
+GIVEN_AGGREGATES = f"""
+    unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[], $7::text[], $8::text[], $9::text[],
+           $10::bigint[], $11::float8[], $12::float8[], $13::float8[])
+      AS given ({KEY}, farm_id, barn_id, count, sum_value, min_value, max_value)
+"""
+INSERT_AGGREGATES = f"""
     INSERT INTO telemetry_agg AS known
-           (tenant_id, farm_id, barn_id, device_id, metric_type, sensor, unit, "window", bucket_start_at, bucket_end_at,
-            count, sum_value, min_value, max_value)
-    SELECT tenant_id, farm_id, barn_id, device_id, metric, sensor, unit, width, start_at,
-           start_at + ('1 ' || CASE width WHEN '1m' THEN 'minute' WHEN '1h' THEN 'hour' ELSE 'day' END)::interval,
-           samples, total, low, high
-      FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-                  $9::timestamptz[], $10::bigint[], $11::float8[], $12::float8[], $13::float8[])
-           AS fresh (tenant_id, farm_id, barn_id, device_id, metric, sensor, unit, width, start_at, samples, total, low, high)
-    ON CONFLICT (tenant_id, device_id, metric_type, "window", bucket_start_at, sensor, unit) DO UPDATE
+           ({KEY}, farm_id, barn_id, count, sum_value, min_value, max_value, bucket_end_at)
+    SELECT given.*, bucket_start_at
+             + ('1 ' || CASE "window" WHEN '1m' THEN 'minute' WHEN '1h' THEN 'hour' ELSE 'day' END)::interval
+      FROM {GIVEN_AGGREGATES}
+    ON CONFLICT ({KEY}) DO UPDATE
+"""  # noqa: S608 - our own constants
+_MERGE = f"""
+    {INSERT_AGGREGATES}
        SET count = known.count + excluded.count,
            -- PostgreSQL refuses a sum beyond the numbers, and with it every sample of the batch: such a sum stands still instead.
            sum_value = CASE WHEN abs(known.sum_value / 2 + excluded.sum_value / 2) < 8.9e307
@@ -127,10 +135,10 @@ async def record_loss(connection: Connection, origin: Origin, event_id: UUID, lo
     )  # fmt: skip
 
 
-async def ensure_months(connection: Connection, months: Sequence[date]) -> None:
+async def ensure_months(connection: Connection, table: str, months: Sequence[date]) -> None:
     """Partitions are made ahead; this is for a backlog older than them. In the transaction, so a rollback takes it back."""
     for month in months:
-        await connection.execute("SELECT ensure_month_partition('telemetry_raw', $1)", month)
+        await connection.execute("SELECT ensure_month_partition($1::text::regclass, $2)", table, month)
 
 
 async def copy_rows(connection: Connection, rows: Sequence[bytes]) -> None:
@@ -153,23 +161,32 @@ async def merge_aggregates(connection: Connection, aggregates: Sequence[tuple[Bu
     if not aggregates:
         return
     aggregates = at_one_place(aggregates)
-    buckets = [bucket for bucket, _ in aggregates]
+    await connection.execute(_MERGE, *aggregate_columns(aggregates))
+
+
+def aggregate_columns(aggregates: Sequence[tuple[Bucket, Tally]]) -> tuple[list[object], ...]:
+    """As `unnest` takes them: the key, where the device stood, the tally."""
     tallies = [tally for _, tally in aggregates]
-    await connection.execute(
-        _MERGE,
-        [bucket.origin.tenant_id for bucket in buckets],
-        [bucket.origin.farm_id for bucket in buckets],
-        [bucket.origin.barn_id for bucket in buckets],
-        [bucket.origin.device_id for bucket in buckets],
-        [bucket.metric for bucket in buckets],
-        [bucket.sensor for bucket in buckets],
-        [bucket.unit for bucket in buckets],
-        [bucket.window for bucket in buckets],
-        [from_us(bucket.start_us) for bucket in buckets],
+    return (
+        *key_columns([bucket for bucket, _ in aggregates]),
+        [bucket.origin.farm_id for bucket, _ in aggregates],
+        [bucket.origin.barn_id for bucket, _ in aggregates],
         [tally.samples for tally in tallies],
         [bounded(tally.total) for tally in tallies],
         [tally.low for tally in tallies],
         [tally.high for tally in tallies],
+    )
+
+
+def key_columns(buckets: Sequence[Bucket]) -> tuple[list[object], ...]:
+    return (
+        [bucket.origin.tenant_id for bucket in buckets],
+        [bucket.origin.device_id for bucket in buckets],
+        [bucket.metric for bucket in buckets],
+        [bucket.window for bucket in buckets],
+        [from_us(bucket.start_us) for bucket in buckets],
+        [bucket.sensor for bucket in buckets],
+        [bucket.unit for bucket in buckets],
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from farmiq.cloud.ingestion.main import serve
 from farmiq.contracts import bus
+from farmiq.kit.amqp_outgoing import GROUP_MESSAGES_MAX
 from farmiq.kit.postgres import Pool
 from support.bus_queue import take_all
 from support.entrance import SERVICE, event, let_edge_in, remembered, send, statuses, until_ready
@@ -17,12 +18,21 @@ from support.service_process import Death, running, service_process
 
 pytestmark = pytest.mark.timeout(120)
 
-BATCH = 5
+BATCH = 250
+GROUPS = 3  # in which a batch is written to the bus
 # How many of the batch's events the bus may have when the process is dead, and whether they are remembered.
 DEATHS: dict[str, tuple[Death, set[int], bool]] = {
     "between the dedupe rows and the bus": (("farmiq.cloud.ingestion.store:add", "after", 2), {0}, False),
-    "with some of them sent": (("farmiq.kit.amqp:Publisher._send", "before", BATCH + 3), {0, 1, 2}, False),
-    "with one of them confirmed": (("farmiq.kit.amqp:Publisher._send", "after", BATCH + 1), set(range(1, 6)), False),
+    "with some of them sent": (
+        ("farmiq.kit.amqp:write", "before", GROUPS + 2),
+        set(range(GROUP_MESSAGES_MAX + 1)),
+        False,
+    ),
+    "with a group of them confirmed": (
+        ("farmiq.kit.amqp:Publisher._send", "after", GROUPS + 1),
+        set(range(GROUP_MESSAGES_MAX, BATCH + 1)),
+        False,
+    ),
     "between the confirms and the commit": (("farmiq.kit.amqp:Publisher.publish_many", "after", 2), {BATCH}, False),
     "between the commit and the answer": (("farmiq.cloud.ingestion.api:answer_of", "before", 2), {BATCH}, True),
 }

@@ -11,22 +11,31 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 
 SMALL = {
+    "bench_cloud": ["--samples", "5000", "--events", "300", "--plain-events", "50"],
     "bench_spool": ["--samples", "2000", "--rounds", "1"],
     "bench_ingest": ["--samples", "2000"],
     "bench_outbox": ["--events", "1200", "--long-events", "2000", "--packs", "30", "--rounds", "1"],
+    "bench_latency": ["--seconds", "2"],
 }
 AGAINST = {
+    "bench_cloud": {
+        "cloud_packs": "bare COPY of the same rows",
+        "cloud_singles": "a plain aio-pika consumer",
+    },
     "bench_spool": {"spool_append": "bare loop"},
     "bench_ingest": {"ingest_drain": "bare COPY of the same rows"},
     "bench_outbox": {"outbox_drain_1m": "our own with 10,000 pending"},
+    "bench_latency": {"sensor_to_cloud_p50": "a look every 60 s"},
 }
 THERE_TOO = {
+    "bench_cloud": {"cloud_singles_drain"},
     "bench_spool": {
         "spool_append_group", "spool_recover", "spool_read", "spool_append_vs_sqlite_full", "spool_reopen_vs_sqlite_full",
         "socket_to_durable", "forwarder_rss", "forwarder_rss_replay",
     },
     "bench_ingest": {"ingest_drain_large_table", "live_during_drain_p99", "ingest_steady_100"},
     "bench_outbox": {"outbox_drain_http", "outbox_packs", "outbox_packs_http"},
+    "bench_latency": {"sensor_to_cloud_p99"},
 }  # fmt: skip
 PEERS = {"bench_spool": "persist-queue and thingsboard-gateway", "bench_outbox": "pgqueuer and procrastinate"}
 

@@ -22,6 +22,10 @@ EDGE_JOBS = {
     "telemetry-retention",
     "telemetry-agg-retention",
     "outbox-retention",
+    "media-retention",
+    "media-refused-cleanup",
+    "media-integrity",
+    "media-transfer-retention",
 }
 
 

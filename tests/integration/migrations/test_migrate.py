@@ -46,7 +46,15 @@ EDGE_REVISIONS = [
     "edge_0012",
     "edge_0013",
 ]
-CLOUD_REVISIONS = ["cloud_0001", "cloud_0002", "cloud_0003", "cloud_0004", "cloud_0005", "cloud_0006", *(f"cloud_{number:04d}" for number in range(7, 12))]
+CLOUD_REVISIONS = [
+    "cloud_0001",
+    "cloud_0002",
+    "cloud_0003",
+    "cloud_0004",
+    "cloud_0005",
+    "cloud_0006",
+    *(f"cloud_{number:04d}" for number in range(7, 12)),
+]
 
 MakePackage = Callable[..., str]
 

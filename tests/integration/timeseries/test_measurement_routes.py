@@ -117,6 +117,7 @@ async def test_every_route_stands_in_the_api_page(api: QueryApi) -> None:
         "/api/v1/streams",
         "/api/v1/streams/{stream_id}/gaps",
         "/api/v1/streams/{stream_id}/losses",
+        "/api/v1/coverage",
         "/api/v1/devices",
         "/api/v1/devices/{device_id}",
     } <= described["paths"].keys()
@@ -132,6 +133,7 @@ async def test_every_route_stands_in_the_api_page(api: QueryApi) -> None:
         "to",
         "after",
         "limit",
+        "format",
     } == {parameter["name"] for parameter in parameters}
 
 
@@ -145,6 +147,7 @@ async def test_every_route_stands_in_the_api_page(api: QueryApi) -> None:
         "/api/v1/streams",
         f"/api/v1/streams/{STREAM}/gaps",
         f"/api/v1/streams/{STREAM}/losses",
+        "/api/v1/coverage",
         "/api/v1/devices",
         "/api/v1/devices/node-1",
     ],

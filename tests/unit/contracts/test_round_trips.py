@@ -49,8 +49,10 @@ from farmiq.contracts.telemetry import (
 )
 from farmiq.contracts.weighvision import (
     ImageCaptured,
+    SessionCancelled,
     SessionCreated,
     SessionFinalized,
+    StationSessionCancelled,
     StationSessionCreated,
     StationSessionFinalized,
     WeightRecorded,
@@ -240,6 +242,7 @@ PAYLOADS: dict[type[msgspec.Struct], st.SearchStrategy[Any]] = {
     StationSessionFinalized: st.builds(
         StationSessionFinalized, image_count=st.integers(0, 100_000), final_weight_kg=maybe(weights)
     ),
+    StationSessionCancelled: st.builds(StationSessionCancelled, reason=maybe(texts)),
     WeightRecorded: st.builds(WeightRecorded, weight_kg=weights),
     ImageCaptured: st.builds(
         ImageCaptured,
@@ -257,6 +260,11 @@ PAYLOADS: dict[type[msgspec.Struct], st.SearchStrategy[Any]] = {
         image_count=st.integers(0, 100_000),
         final_weight_kg=maybe(weights),
         inference_result_id=maybe(uuids),
+        initial_weight_kg=maybe(weights),
+        revision=event_counts,
+    ),
+    SessionCancelled: st.builds(
+        SessionCancelled, status=st.just("cancelled"), reason=maybe(texts), revision=event_counts
     ),
     MediaStored: stored_media(),
     InferenceCompleted: st.builds(

@@ -29,7 +29,7 @@ topics: st.SearchStrategy[Topic] = st.one_of(
     st.builds(TelemetryTopic, **place, device_id=device_ids, metric=metrics),
     st.builds(TelemetryBatchTopic, **place, device_id=device_ids),
     st.builds(EventTopic, **place, device_id=device_ids, event_type=event_types),
-    st.builds(WeighvisionTopic, **place, station_id=ids, session_id=st.uuids(), event_type=event_types),
+    st.builds(WeighvisionTopic, **place, station_id=device_ids, session_id=st.uuids(), event_type=event_types),
     st.builds(StatusTopic, **place, device_id=device_ids),
     st.builds(AckTopic, device_id=device_ids),
 )

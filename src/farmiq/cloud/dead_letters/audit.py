@@ -30,7 +30,7 @@ INSERT INTO dead_letter_actions (action_id, kind, service, queue, asked_by, aske
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8::text::jsonb, $9)
 """
 _COUNT: Final = """
-UPDATE dead_letter_actions SET looked_at = $2, matched = $3, done = $4, failed = $5 WHERE action_id = $1
+UPDATE dead_letter_actions SET seen = $2, matched = $3, done = $4, failed = $5 WHERE action_id = $1
 """
 _FINISH: Final = "UPDATE dead_letter_actions SET finished_at = now(), error = $2 WHERE action_id = $1"
 _KEEP: Final = """
@@ -39,7 +39,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 """
 _LIST: Final = """
 SELECT action_id, kind, service, queue, asked_by, asked_over, trace_id, filter::text AS filter, is_dry_run, asked_at, finished_at,
-       looked_at, matched, done, failed, error
+       seen, matched, done, failed, error
 FROM dead_letter_actions ORDER BY asked_at DESC, action_id DESC LIMIT $1
 """
 
@@ -66,7 +66,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Counts(msgspec.Struct):
-    looked_at: int = 0
+    seen: int = 0
     matched: int = 0
     done: int = 0
     failed: int = 0
@@ -86,7 +86,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     is_dry_run: bool
     asked_at: datetime
     finished_at: datetime | None
-    looked_at: int
+    seen: int
     matched: int
     done: int
     failed: int
@@ -128,7 +128,7 @@ async def begin(connection: Connection, asked: Asked) -> UUID:
 
 
 async def count(connection: Connection, action_id: UUID, counts: Counts) -> None:
-    await connection.execute(_COUNT, action_id, counts.looked_at, counts.matched, counts.done, counts.failed)
+    await connection.execute(_COUNT, action_id, counts.seen, counts.matched, counts.done, counts.failed)
 
 
 async def finish(connection: Connection, action_id: UUID, error: str | None = None) -> None:

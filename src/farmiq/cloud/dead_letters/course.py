@@ -53,14 +53,14 @@ class Course:
         connection: Connection,
         asked: Asked,
         take: Take,
-        looked_at_max: int,
+        seen_max: int,
         clock: Clock,
         on_progress: OnProgress | None,
     ) -> None:
         self._connection = connection
         self._asked = asked
         self._take = take
-        self._looked_at_max = looked_at_max
+        self._seen_max = seen_max
         self._clock = clock
         self._on_progress = on_progress
         self._counts = Counts()
@@ -94,7 +94,7 @@ class Course:
     async def _go_through(self, walk: Walk, action_id: UUID) -> bool:
         """False when it was cut because RabbitMQ would not wait any longer."""
         started = self._clock.monotonic()
-        async for window in walk.windows(self._looked_at_max - self._counts.looked_at):
+        async for window in walk.windows(self._seen_max - self._counts.seen):
             await self._handle(walk, action_id, window)
             if self._has_enough():
                 return True
@@ -108,7 +108,7 @@ class Course:
         meant = meant if limit is None else meant[: limit - counts.matched]
         taken = Taken(()) if self._asked.is_dry_run or not meant else await self._take(action_id, meant)
         await walk.remove(taken.done)
-        counts.looked_at += len(window)
+        counts.seen += len(window)
         counts.matched += len(meant)
         counts.done += len(taken.done)
         counts.failed += taken.failed

@@ -45,7 +45,7 @@ async def summarize(connection: Connection, amqp_url: str, service: str, message
         async for window in walk.windows(messages_max):
             for delivery in window:
                 groups.add(letter_of(delivery))
-    return Summary(service, queue, walk.messages, walk.looked_at, groups.largest_first())
+    return Summary(service, queue, walk.messages, walk.seen, groups.largest_first())
 
 
 async def find(
@@ -66,7 +66,7 @@ async def replay(
     publisher: Publisher,
     asked: Asked,
     *,
-    looked_at_max: int,
+    seen_max: int,
     pace: Pace,
     clock: Clock,
     on_progress: OnProgress | None = None,
@@ -77,7 +77,7 @@ async def replay(
     async def take(_action_id: UUID, deliveries: Sequence[Delivery]) -> Taken:
         return await _publish(publisher, queue, deliveries, pace)
 
-    return await Course(connection, asked, take, looked_at_max, clock, on_progress).run(amqp_url)
+    return await Course(connection, asked, take, seen_max, clock, on_progress).run(amqp_url)
 
 
 async def discard(
@@ -85,7 +85,7 @@ async def discard(
     amqp_url: str,
     asked: Asked,
     *,
-    looked_at_max: int,
+    seen_max: int,
     clock: Clock,
     on_progress: OnProgress | None = None,
 ) -> Result:
@@ -95,7 +95,7 @@ async def discard(
         await audit.keep(connection, action_id, deliveries)
         return Taken(deliveries)
 
-    return await Course(connection, asked, take, looked_at_max, clock, on_progress).run(amqp_url)
+    return await Course(connection, asked, take, seen_max, clock, on_progress).run(amqp_url)
 
 
 async def _publish(publisher: Publisher, queue: str, deliveries: Sequence[Delivery], pace: Pace) -> Taken:

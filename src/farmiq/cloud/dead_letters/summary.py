@@ -24,12 +24,12 @@ class Group(msgspec.Struct):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """`looked_at` is less than `messages` when the queue is longer than anybody wants to wait for."""
+    """`seen` is less than `messages` when the queue is longer than anybody wants to wait for."""
 
     service: str
     queue: str
     messages: int
-    looked_at: int
+    seen: int
     groups: list[Group]
 
 

@@ -36,7 +36,7 @@ class Walk:
 
     def __init__(self, connection: AbstractConnection, channel: AbstractChannel, queue: str, messages: int) -> None:
         self.messages = messages
-        self.looked_at = 0
+        self.seen = 0
         self._connection = connection
         self._channel = channel
         self._queue = queue
@@ -45,11 +45,11 @@ class Walk:
     async def windows(self, messages_max: int) -> AsyncIterator[list[Delivery]]:
         """Each of the letters once, up to so many."""
         end = min(self.messages, messages_max)
-        while self.looked_at < end:
-            window = await self._take(min(WINDOW, end - self.looked_at))
+        while self.seen < end:
+            window = await self._take(min(WINDOW, end - self.seen))
             if not window:
                 return
-            self.looked_at += len(window)
+            self.seen += len(window)
             self._held.append({delivery.tag for delivery in window})
             yield window
 
@@ -62,7 +62,7 @@ class Walk:
     async def give_back(self) -> None:
         """And wait until RabbitMQ has them in the queue again: the next one to look finds them all."""
         held = [tags for tags in self._held if tags]
-        back = self.messages - self.looked_at
+        back = self.messages - self.seen
         for number, tags in enumerate(held, 1):
             await self._channel.basic_nack(max(tags), multiple=True, requeue=True)
             back += len(tags)

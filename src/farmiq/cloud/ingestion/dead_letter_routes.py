@@ -24,7 +24,7 @@ from farmiq.kit.clock import Clock
 from farmiq.kit.http_server import ApiError, require_bearer
 from farmiq.kit.postgres import RETRY, Connection, DatabaseAway, Pool
 
-LOOKED_AT_MAX: Final = 10_000
+SEEN_MAX: Final = 10_000
 MESSAGES_MAX: Final = 1000
 SECONDS_MAX: Final = 60.0
 POOL_WAIT_SECONDS: Final = 5.0
@@ -80,7 +80,7 @@ def dead_letter_routes(pool: Pool, publisher: Publisher, amqp_url: str, admin_to
         """How many dead letters each service has, by reason. Of a longer queue the first 10,000 are looked at."""
         async with _connection(pool) as connection:
             return Queues(
-                [await handlers.summarize(connection, amqp_url, service, LOOKED_AT_MAX) for service in WORK_QUEUES]
+                [await handlers.summarize(connection, amqp_url, service, SEEN_MAX) for service in WORK_QUEUES]
             )
 
     @get("/api/v1/dlq/{service:str}/messages", tags=["dead letters"], guards=guards)
@@ -98,7 +98,7 @@ def dead_letter_routes(pool: Pool, publisher: Publisher, amqp_url: str, admin_to
         wanted = _filter(reason, event_type, tenant_id, since, until, () if message_id is None else (message_id,))
         async with _connection(pool) as connection:
             found = await handlers.find(
-                connection, amqp_url, _known(service), wanted, limit=limit, messages_max=LOOKED_AT_MAX
+                connection, amqp_url, _known(service), wanted, limit=limit, messages_max=SEEN_MAX
             )
         return Letters([view_of(one) for one in found])
 
@@ -113,7 +113,7 @@ def dead_letter_routes(pool: Pool, publisher: Publisher, amqp_url: str, admin_to
                 amqp_url,
                 publisher,
                 _asked("replay", service, data),
-                looked_at_max=LOOKED_AT_MAX,
+                seen_max=SEEN_MAX,
                 pace=Pace(data.messages_per_second, clock),
                 clock=clock,
             )
@@ -125,7 +125,7 @@ def dead_letter_routes(pool: Pool, publisher: Publisher, amqp_url: str, admin_to
             raise ApiError(400, "not_confirmed", 'Say "confirm": true to discard, or "dry_run": true to count')
         async with _connection(pool) as connection:
             return await handlers.discard(
-                connection, amqp_url, _asked("discard", service, data), looked_at_max=LOOKED_AT_MAX, clock=clock
+                connection, amqp_url, _asked("discard", service, data), seen_max=SEEN_MAX, clock=clock
             )
 
     @get("/api/v1/dlq/actions", tags=["dead letters"], guards=guards)

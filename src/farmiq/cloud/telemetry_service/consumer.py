@@ -1,53 +1,45 @@
-"""The way in: take a micro-batch, store it, only then acknowledge it."""
+"""The way in: what a message from the bus holds, and how many of them are stored together."""
 
-from functools import partial
+from collections.abc import Sequence
 
 from prometheus_client import CollectorRegistry, Counter
 
-from farmiq.cloud.telemetry_service.handlers import Outcome, store
-from farmiq.cloud.telemetry_service.settings import TelemetryServiceSettings
-from farmiq.kit.amqp import Consumer, Delivery
-from farmiq.kit.lifecycle import Lifetime
-from farmiq.kit.logging import get_logger
-from farmiq.kit.micro_batch import until_stored
+from farmiq.cloud.telemetry_service import unsent
+from farmiq.cloud.telemetry_service.handlers import store
+from farmiq.cloud.telemetry_service.messages import Said, has_nothing_to_store, said
+from farmiq.kit.amqp import Delivery
+from farmiq.kit.bus_metrics import BusMetrics
+from farmiq.kit.bus_worker import Refusal, Work
+from farmiq.kit.clock import Clock
 from farmiq.kit.postgres import Pool
 
-log = get_logger(__name__)
 
-
-class Counters:
+class Counters(BusMetrics):
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.stored = Counter("cloud_samples_stored", "Samples stored for the first time.", registry=registry)
-        self.dead_lettered = Counter(
+        super().__init__(registry)
+        self.samples_stored = Counter("cloud_samples_stored", "Samples stored for the first time.", registry=registry)
+        self._poison = Counter(
             "cloud_messages_dead_lettered", "Messages that can never be stored.", ["reason"], registry=registry
         )
 
-
-async def consume(life: Lifetime, settings: TelemetryServiceSettings, bus: Consumer, pool: Pool) -> None:
-    """Until cancelled. Cut anywhere, it loses nothing: what was not acknowledged comes again and changes nothing."""
-    counters = Counters(life.registry)
-
-    async def store_now(batch: list[Delivery]) -> list[Outcome]:
-        return await store(pool, batch, life.clock.now())
-
-    while True:
-        deliveries = await bus.next_batch(settings.consume_batch_messages, settings.consume_batch_wait_ms / 1000)
-        if not deliveries:
-            return
-        for outcome in await until_stored(partial(store_now, deliveries)):
-            await _settle(bus, outcome, counters)
+    def count_dead_letter(self, queue: str, reason: str) -> None:
+        super().count_dead_letter(queue, reason)
+        self._poison.labels(reason).inc()
 
 
-async def _settle(bus: Consumer, outcome: Outcome, counters: Counters) -> None:
-    await bus.acknowledge(outcome.done)
-    await bus.dead_letter([poison.delivery for poison in outcome.poison])
-    counters.stored.inc(outcome.samples_stored)
-    for poison in outcome.poison:
-        counters.dead_lettered.labels(poison.code).inc()
-        log.error(
-            "message_dead_lettered",
-            reason=poison.code,
-            detail=poison.detail,
-            event_id=poison.delivery.message_id,
-            routing_key=poison.delivery.routing_key,
-        )
+class StoreMessages(Work[Said]):
+    """The `Work` of this service."""
+
+    def __init__(self, pool: Pool, clock: Clock, counters: Counters, plan: unsent.Plan) -> None:
+        self._pool = pool
+        self._clock = clock
+        self._counters = counters
+        self._plan = plan
+
+    def read(self, delivery: Delivery) -> Said | None:
+        return None if has_nothing_to_store(delivery) else said(delivery)
+
+    async def commit(self, items: Sequence[Said]) -> list[Refusal | None]:
+        written = await store(self._pool, items, self._clock.now(), self._plan)
+        self._counters.samples_stored.inc(written.samples_stored)
+        return written.refusals

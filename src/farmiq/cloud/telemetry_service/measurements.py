@@ -1,12 +1,11 @@
-"""From a message on the bus to what it measured. Decided from its bytes alone."""
+"""What a message about telemetry measured. Decided from its content alone."""
 
 from uuid import UUID
 
 import msgspec
 
-from farmiq.contracts.decoding import MalformedMessage, decode
-from farmiq.contracts.envelope import BusEnvelope, payload_of
-from farmiq.contracts.limits import BUS_MESSAGE_BYTES_MAX
+from farmiq.contracts.decoding import MalformedMessage
+from farmiq.contracts.envelope import BusEnvelope
 from farmiq.contracts.telemetry import TelemetryAggregated, TelemetryBatchIngested, TelemetryIngested, TelemetryLoss
 from farmiq.contracts.timestamps import to_us
 from farmiq.timeseries.rollup import WINDOW_MICROSECONDS, Bucket, Tally
@@ -29,13 +28,18 @@ class EdgeAggregate(msgspec.Struct, frozen=True):
 
 
 Measured = StreamBatch | SingleReading | DeclaredLoss | EdgeAggregate
+MeasuredPayload = TelemetryBatchIngested | TelemetryIngested | TelemetryLoss | TelemetryAggregated
 
 
-def measured(body: bytes) -> Measured:
+def fits_a_bucket(one: TelemetryAggregated) -> bool:
+    """The document's form without a count can't be merged with anything, and is kept as the event that it is."""
+    return one.count is not None and one.sum_value is not None and one.bucket_start_at is not None
+
+
+def measured(envelope: BusEnvelope, payload: MeasuredPayload) -> Measured:
     """What a message holds, or `MalformedMessage`."""
-    envelope = decode(BusEnvelope, body, max_bytes=BUS_MESSAGE_BYTES_MAX)
     origin = _origin(envelope)
-    match payload_of(envelope):
+    match payload:
         case TelemetryBatchIngested() as pack:
             return StreamBatch(origin, pack)
         case TelemetryIngested() as one:
@@ -46,15 +50,11 @@ def measured(body: bytes) -> Measured:
             return DeclaredLoss(origin, envelope.event_id, loss)
         case TelemetryAggregated() as aggregate:
             return _aggregate(origin, aggregate)
-    raise MalformedMessage("unknown_event_type", f"{envelope.event_type} is not stored here")
 
 
 def _aggregate(origin: Origin, one: TelemetryAggregated) -> EdgeAggregate:
-    """What the document's example leaves out is needed here: without a bucket and a count it can't be put anywhere."""
     if one.bucket_start_at is None or one.sum_value is None or not one.count:
-        raise MalformedMessage(
-            "schema", "an aggregate from an edge needs bucket_start_at, sum_value and a count above 0"
-        )
+        raise MalformedMessage("schema", "an aggregate needs bucket_start_at, sum_value and a count above 0")
     start_us, width_us = to_us(one.bucket_start_at), WINDOW_MICROSECONDS.get(one.aggregation_window)
     if width_us is None or start_us % width_us:
         raise MalformedMessage("schema", f"no window {one.aggregation_window} begins at {one.bucket_start_at}")

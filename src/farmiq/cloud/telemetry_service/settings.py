@@ -1,8 +1,11 @@
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from farmiq.kit.settings import HttpSettings, Port, Secret
+from farmiq.cloud.telemetry_service.unsent import Plan
+from farmiq.kit.settings import HttpSettings, Port, Positive, Secret, Settings
+
+EventWindow = Literal["1m", "1h", "1d"]
 
 
 class TelemetryServiceSettings(HttpSettings, frozen=True, kw_only=True):
@@ -12,3 +15,22 @@ class TelemetryServiceSettings(HttpSettings, frozen=True, kw_only=True):
     admin_token: Secret
     consume_batch_messages: Annotated[int, Meta(ge=1, le=2000)] = 200
     consume_batch_wait_ms: Annotated[int, Meta(ge=0, le=1000)] = 20
+    aggregated_event_windows: Annotated[
+        tuple[EventWindow, ...], Meta(min_length=1, description="1m, 1h or 1d, several with commas between them")
+    ] = ("1h", "1d")
+    """Of which windows the bus is told when they have closed, and again when late samples changed them."""
+    aggregated_event_grace_seconds: Annotated[int, Meta(ge=0, le=86_400)] = 60
+    """How long after a window has closed, or late samples came, the bus is told of it."""
+
+    @property
+    def announced(self) -> Plan:
+        return Plan(self.aggregated_event_windows, self.aggregated_event_grace_seconds)
+
+
+class EventRetentionSettings(Settings, frozen=True, kw_only=True):
+    """Read by the jobs, in the service and in `farmiq jobs run`."""
+
+    device_event_retention_days: Positive = 365
+    sync_batch_retention_days: Positive = 90
+    weighing_retention_days: Annotated[int, Meta(ge=0, description="days; 0 keeps them for ever")] = 0
+    """Weights, pictures that were taken, inference results and the sessions that they belong to."""

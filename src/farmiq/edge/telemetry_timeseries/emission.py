@@ -9,7 +9,6 @@ import msgspec
 
 from farmiq import outbox
 from farmiq.contracts import event_types
-from farmiq.contracts.telemetry import TelemetryAggregated
 from farmiq.contracts.timestamps import to_us
 from farmiq.edge.telemetry_timeseries import store
 from farmiq.edge.telemetry_timeseries.priorities import PRIORITY
@@ -17,6 +16,7 @@ from farmiq.edge.telemetry_timeseries.sync_mode import is_recent
 from farmiq.kit.ids import new_trace_id
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import Pool
+from farmiq.timeseries.announcement import aggregate_of
 
 PAGE_BUCKETS = 500
 
@@ -45,19 +45,6 @@ async def emit_due(pool: Pool, now: datetime) -> int:
 
 def event_of(row: Mapping[str, Any], now: datetime) -> outbox.Event:
     """The same bucket with the same content is the same event; every correction is a new one."""
-    payload = TelemetryAggregated(
-        metric_type=row["metric_type"],
-        aggregation_window=row["window"],
-        avg_value=row["sum_value"] / row["count"],
-        min_value=row["min_value"],
-        max_value=row["max_value"],
-        unit=row["unit"],
-        count=row["count"],
-        sum_value=row["sum_value"],
-        bucket_start_at=row["bucket_start_at"],
-        bucket_end_at=row["bucket_end_at"],
-        sensor=row["sensor"] or None,
-    )
     return outbox.Event(
         id=_id_of(row),
         tenant_id=row["tenant_id"],
@@ -68,7 +55,7 @@ def event_of(row: Mapping[str, Any], now: datetime) -> outbox.Event:
         # The start, because cut to the window it names the bucket, as the end would not.
         occurred_at=row["bucket_start_at"],
         trace_id=new_trace_id(),
-        payload=payload,
+        payload=aggregate_of(row),
         priority=PRIORITY["live" if is_recent(row["bucket_start_at"], row["window"], now) else "replay"],
     )
 

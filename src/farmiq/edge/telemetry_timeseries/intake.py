@@ -13,16 +13,13 @@ from farmiq.contracts.timestamps import from_us
 from farmiq.edge.telemetry_timeseries import store
 from farmiq.edge.telemetry_timeseries.liveness import Heard, gather
 from farmiq.edge.telemetry_timeseries.priorities import PRIORITY, PRIORITY_LOSS
-from farmiq.edge.telemetry_timeseries.sync_mode import (
-    SyncPlan,
-    touched_by_batches,
-    touched_by_readings,
-    with_due_times,
-)
+from farmiq.edge.telemetry_timeseries.sync_mode import SyncPlan, to_tell
 from farmiq.kit.postgres import Connection
 from farmiq.timeseries import store as measurements
 from farmiq.timeseries.admission import Admission, Locked, admit_batches, admit_readings, declare_lost
+from farmiq.timeseries.announcement import with_due_times
 from farmiq.timeseries.coverage import Span, contiguous_to
+from farmiq.timeseries.rollup import Bucket
 from farmiq.timeseries.samples import SingleReading, StreamBatch
 from farmiq.timeseries.stream import Coverage, Origin
 
@@ -54,16 +51,16 @@ async def store_batches(
     locked: Locked | None = None,
 ) -> list[Admission]:
     """Store node batches, each with its trace id. Answers in the same order."""
-    admissions = await admit_batches(connection, [item for item, _ in batches], received_at, locked)
-    stored = [
-        (item, trace_id, admission.stored) for (item, trace_id), admission in zip(batches, admissions, strict=True)
-    ]
+    touched: set[Bucket] = set()
+    admissions = await admit_batches(connection, [item for item, _ in batches], received_at, locked, touched)
     if sync.has_raw:
-        packs = [_pack(item, trace_id, span) for item, trace_id, spans in stored for span in spans]
+        packs = [
+            _pack(item, trace_id, span)
+            for (item, trace_id), admission in zip(batches, admissions, strict=True)
+            for span in admission.stored
+        ]
         await outbox.append(connection, packs)
-    if sync.has_aggregates:
-        touched = touched_by_batches(((item, spans) for item, _, spans in stored), sync.window)
-        await store.mark_unsent(connection, with_due_times(touched, received_at, sync))
+    await _mark_unsent(connection, touched, received_at, sync)
     return admissions
 
 
@@ -71,13 +68,12 @@ async def store_readings(
     connection: Connection, readings: Sequence[tuple[SingleReading, str]], received_at: datetime, sync: SyncPlan = RAW
 ) -> int:
     """Store single readings, each with its trace id. Answers how many are new."""
-    fresh = await admit_readings(connection, [reading for reading, _ in readings], received_at)
+    touched: set[Bucket] = set()
+    fresh = await admit_readings(connection, [reading for reading, _ in readings], received_at, touched)
     if sync.has_raw:
         trace_ids = {reading.event_id: trace_id for reading, trace_id in readings}
         await outbox.append(connection, [_ingested(reading, trace_ids[reading.event_id]) for reading in fresh])
-    if sync.has_aggregates:
-        touched = touched_by_readings(fresh, sync.window)
-        await store.mark_unsent(connection, with_due_times(touched, received_at, sync))
+    await _mark_unsent(connection, touched, received_at, sync)
     return len(fresh)
 
 
@@ -105,6 +101,12 @@ async def hear(connection: Connection, messages: Sequence[Heard], received_at: d
 def marks(streams: Locked, ranges_max: int = 64) -> list[Mark]:
     """What may be acknowledged for these streams once the transaction that holds them is committed."""
     return [_mark(stream_id, stream.origin, stream.filled(), ranges_max) for stream_id, stream in streams.items()]
+
+
+async def _mark_unsent(connection: Connection, touched: set[Bucket], received_at: datetime, sync: SyncPlan) -> None:
+    if sync.has_aggregates:
+        due = with_due_times(to_tell(touched, sync), received_at, sync.settle_seconds)
+        await store.mark_unsent(connection, due)
 
 
 def _mark(stream_id: UUID, origin: Origin, filled: list[Span], ranges_max: int) -> Mark:

@@ -5,7 +5,7 @@ from farmiq.edge.telemetry_timeseries.api import device_routes
 from farmiq.edge.telemetry_timeseries.jobs import jobs
 from farmiq.edge.telemetry_timeseries.settings import TelemetrySettings
 from farmiq.edge.telemetry_timeseries.worker import send_aggregates
-from farmiq.kit.http_server import serve_http
+from farmiq.kit.http_server import require_bearer, serve_http
 from farmiq.kit.jobs import keep_jobs, scheduled
 from farmiq.kit.lifecycle import Lifetime, instance_id
 from farmiq.kit.postgres import open_pool, ping, require_schema
@@ -21,7 +21,8 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
         await require_schema(pool)
         life.ready_when("database", lambda: ping(pool))
         announcer = Announcer(pool)
-        routes = [*measurement_routes(pool, settings.admin_token), *device_routes(pool, settings, life.clock)]
+        guards = [require_bearer(settings.admin_token)]
+        routes = [*measurement_routes(pool, guards, admin_guards=guards), *device_routes(pool, settings, life.clock)]
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(life.until_stopped(send_aggregates(life, pool, announcer)))

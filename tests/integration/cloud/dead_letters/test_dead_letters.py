@@ -47,7 +47,7 @@ async def replay(
 ) -> Result:
     clock = Clock()
     return await handlers.replay(
-        database, url, publisher, what, looked_at_max=ALL, pace=Pace(per_second, clock), clock=clock
+        database, url, publisher, what, seen_max=ALL, pace=Pace(per_second, clock), clock=clock
     )
 
 
@@ -59,11 +59,11 @@ async def test_looking_counts_by_reason_and_leaves_the_queue_as_it_was(url: str,
         again = await handlers.summarize(database, url, SERVICE, ALL)
         some = await handlers.summarize(database, url, SERVICE, 10)
 
-    assert (summary.messages, summary.looked_at, summary.queue) == (count, count, DEAD_LETTERS)
+    assert (summary.messages, summary.seen, summary.queue) == (count, count, DEAD_LETTERS)
     assert {group.reason: group.count for group in summary.groups} == {"refused": 69, "schema": 138}
     assert summary.groups[1].first_failed_at == AT
     assert again == summary
-    assert (some.messages, some.looked_at) == (count, 10)
+    assert (some.messages, some.seen) == (count, 10)
     left = await ids_in(url, DEAD_LETTERS)
     assert left == [*numbered(range(10, count)), *numbered(range(10))]
 
@@ -86,7 +86,7 @@ async def test_only_what_is_meant_is_replayed_as_it_was_first_published_and_the_
 
     assert (result.messages, msgspec.to_builtins(result.counts)) == (
         10,
-        {"looked_at": 10, "matched": 5, "done": 5, "failed": 0},
+        {"seen": 10, "matched": 5, "done": 5, "failed": 0},
     )
     back = await take_messages(url, QUEUE)
     assert [message.header.properties.message_id for message in back] == numbered(range(1, 10, 2))
@@ -120,7 +120,7 @@ async def test_a_dry_run_counts_changes_nothing_and_is_on_record_too(url: str, d
             result = (
                 await replay(database, url, publisher, what)
                 if kind == "replay"
-                else await handlers.discard(database, url, what, looked_at_max=ALL, clock=Clock())
+                else await handlers.discard(database, url, what, seen_max=ALL, clock=Clock())
             )
             assert (result.counts.matched, result.counts.done) == (5, 0)
 
@@ -183,7 +183,7 @@ async def test_what_is_discarded_is_kept_whole_and_the_action_is_on_record(
     letters = [letter(0), letter(1, body=b"\x00\xff rubbish", odd="a\0b"), letter(2, tenant_id="other")]
     async with filled(url, *letters):
         wanted = asked("discard", Filter(until=AT.replace(minute=2)))
-        result = await handlers.discard(database, url, wanted, looked_at_max=ALL, clock=Clock())
+        result = await handlers.discard(database, url, wanted, seen_max=ALL, clock=Clock())
 
     assert await ids_in(url, DEAD_LETTERS) == ["m-2"]
     rows = await cloud_pool.fetch("SELECT * FROM discarded_letters ORDER BY discard_id")
@@ -222,7 +222,7 @@ async def test_a_long_queue_is_never_in_memory_as_a_whole(url: str, database: Co
         finally:
             tracemalloc.stop()
 
-    assert (summary.looked_at, result.counts.done) == (count, count)
+    assert (summary.seen, result.counts.done) == (count, count)
     assert peak_bytes < size * count / 2, peak_bytes
 
 

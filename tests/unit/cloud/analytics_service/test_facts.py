@@ -8,8 +8,8 @@ import pytest
 
 from farmiq.cloud.analytics_service.facts import (
     CreatedFact,
-    Fact,
     EndedFact,
+    Fact,
     HeardFact,
     HeardFacts,
     HourFact,

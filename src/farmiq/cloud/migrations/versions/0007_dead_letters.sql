@@ -12,7 +12,7 @@ CREATE TABLE dead_letter_actions (
   is_dry_run  boolean     NOT NULL,
   asked_at    timestamptz NOT NULL DEFAULT now(),
   finished_at timestamptz,
-  looked_at   bigint      NOT NULL DEFAULT 0,
+  seen        bigint      NOT NULL DEFAULT 0,
   matched     bigint      NOT NULL DEFAULT 0,
   done        bigint      NOT NULL DEFAULT 0,
   failed      bigint      NOT NULL DEFAULT 0,

@@ -1,0 +1,181 @@
+"""Hour by hour: what of a device's samples is here, what is declared lost, and what is missing.
+
+What is here is counted by the aggregates. What is not here has no time of its own: a range of lost or missing sequences lies
+between two times, and is shared out over the hours between them. What lies between unknown times is told apart, as undated.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from farmiq.kit.postgres import Connection
+from farmiq.timeseries import completeness
+from farmiq.timeseries.aggregates import start_of_bucket
+from farmiq.timeseries.coverage import Span, count, normalise, without
+from farmiq.timeseries.store import spans_of
+
+HOUR: Final = timedelta(hours=1)
+GAPS_MAX: Final = 500
+"""Of one stream, looked up one by one. Whatever is beyond them counts as undated."""
+
+_STORED: Final = """
+    SELECT device_id, bucket_start_at, sum(count)::bigint AS samples
+      FROM telemetry_agg
+     WHERE tenant_id = $1 AND device_id = ANY ($2::text[]) AND "window" = '1h'
+       AND bucket_start_at >= $3 AND bucket_start_at < $4 AND ($5::text IS NULL OR barn_id = $5)
+     GROUP BY device_id, bucket_start_at
+"""
+_STREAMS: Final = """
+    SELECT stream_id, device_id, received, lost FROM streams
+     WHERE tenant_id = $1 AND device_id = ANY ($2::text[]) AND ($3::text IS NULL OR barn_id = $3)
+"""
+# Nothing is dropped before it was measured, so what was dropped before the range began is about earlier hours.
+_LOSSES: Final = """
+    SELECT stream_id, first_seq, last_seq, coalesce(first_ts, last_ts, dropped_at) AS first_at,
+           coalesce(last_ts, first_ts, dropped_at) AS last_at
+      FROM stream_losses
+     WHERE tenant_id = $1 AND device_id = ANY ($2::text[]) AND dropped_at >= $3
+     ORDER BY stream_id, first_seq, event_id
+"""
+_DEVICES: Final = """
+    WITH RECURSIVE measured (device_id) AS (
+      (SELECT device_id FROM telemetry_agg WHERE tenant_id = $1 AND device_id > $2 ORDER BY device_id LIMIT 1)
+      UNION ALL
+      SELECT (SELECT later.device_id FROM telemetry_agg AS later
+               WHERE later.tenant_id = $1 AND later.device_id > measured.device_id ORDER BY later.device_id LIMIT 1)
+        FROM measured WHERE measured.device_id IS NOT NULL)
+    (SELECT device_id FROM measured WHERE device_id IS NOT NULL LIMIT $3)
+    UNION
+    (SELECT DISTINCT device_id FROM streams WHERE tenant_id = $1 AND device_id > $2 ORDER BY device_id LIMIT $3)
+    ORDER BY device_id LIMIT $3
+"""
+
+
+class HourRow(msgspec.Struct):
+    device_id: str
+    hour_at: datetime
+    stored: int = 0
+    lost: int = 0
+    missing: int = 0
+
+
+class Undated(msgspec.Struct):
+    """Missing between unknown times."""
+
+    device_id: str
+    missing: int = 0
+
+
+class Hours(msgspec.Struct, frozen=True):
+    hours: list[HourRow]
+    undated: list[Undated]
+
+
+async def devices(connection: Connection, *, tenant_id: str, after: str = "", limit: int) -> list[str]:
+    """Those that have measured, or lost, anything, in the order of their names."""
+    return [row["device_id"] for row in await connection.fetch(_DEVICES, tenant_id, after, limit)]
+
+
+async def hours(
+    connection: Connection,
+    *,
+    tenant_id: str,
+    device_ids: Sequence[str],
+    since: datetime,
+    until: datetime,
+    barn_id: str | None = None,
+) -> Hours:
+    """Every hour of the range in which something is, or should be. With a barn: what was measured there."""
+    since = start_of_bucket(since, "1h")
+    found = _Found(since, until)
+    for row in await connection.fetch(_STORED, tenant_id, list(device_ids), since, until, barn_id):
+        found.at(row["device_id"], row["bucket_start_at"]).stored += row["samples"]
+    streams = await connection.fetch(_STREAMS, tenant_id, list(device_ids), barn_id)
+    lost = {row["stream_id"]: spans_of(row["lost"]) for row in streams}
+    device_of = {row["stream_id"]: row["device_id"] for row in streams}
+    torn = [row["stream_id"] for row in streams if _has_gap([*spans_of(row["received"]), *lost[row["stream_id"]]])]
+    for loss in await connection.fetch(_LOSSES, tenant_id, list(device_ids), since):
+        if loss["stream_id"] in lost:
+            remaining, taken = _take(lost[loss["stream_id"]], (loss["first_seq"], loss["last_seq"] + 1))
+            lost[loss["stream_id"]] = remaining
+            found.lose(device_of[loss["stream_id"]], taken, loss["first_at"], loss["last_at"])
+    for stream_id in torn:
+        await _find_missing(connection, tenant_id, stream_id, device_of[stream_id], found)
+    return found.sorted()
+
+
+async def _find_missing(
+    connection: Connection, tenant_id: str, stream_id: UUID, device_id: str, found: "_Found"
+) -> None:
+    answer = await completeness.gaps(connection, tenant_id=tenant_id, stream_id=stream_id, limit=GAPS_MAX)
+    if answer is None:
+        return
+    stream, gaps = answer
+    for gap in gaps:
+        found.miss(device_id, gap.count, gap.after_ts, gap.before_ts)
+    found.miss(device_id, stream.missing - sum(gap.count for gap in gaps), None, None)
+
+
+class _Found:
+    def __init__(self, since: datetime, until: datetime) -> None:
+        self._since = since
+        self._until = until
+        self._hours: dict[tuple[str, datetime], HourRow] = {}
+        self._undated: dict[str, Undated] = {}
+
+    def at(self, device_id: str, hour_at: datetime) -> HourRow:
+        return self._hours.setdefault((device_id, hour_at), HourRow(device_id, hour_at))
+
+    def lose(self, device_id: str, samples: int, first_at: datetime, last_at: datetime) -> None:
+        for hour_at, share in shared_out(samples, first_at, last_at, self._since, self._until):
+            self.at(device_id, hour_at).lost += share
+
+    def miss(self, device_id: str, samples: int, after_at: datetime | None, before_at: datetime | None) -> None:
+        first_at, last_at = after_at or before_at, before_at or after_at
+        if first_at is None or last_at is None:
+            if samples:
+                self._undated.setdefault(device_id, Undated(device_id)).missing += samples
+            return
+        for hour_at, share in shared_out(samples, first_at, last_at, self._since, self._until):
+            self.at(device_id, hour_at).missing += share
+
+    def sorted(self) -> Hours:
+        return Hours(
+            [self._hours[key] for key in sorted(self._hours)], [self._undated[key] for key in sorted(self._undated)]
+        )
+
+
+def shared_out(
+    samples: int, first_at: datetime, last_at: datetime, since: datetime, until: datetime
+) -> Iterator[tuple[datetime, int]]:
+    """The hours between `since` and `until` with their part of what lies evenly between the two times; no empty ones."""
+    if first_at > last_at:
+        first_at, last_at = last_at, first_at
+    hour_at = start_of_bucket(max(first_at, since), "1h")
+    while hour_at < until and hour_at <= last_at:
+        share = _before(samples, first_at, last_at, hour_at + HOUR) - _before(samples, first_at, last_at, hour_at)
+        if share:
+            yield hour_at, share
+        hour_at += HOUR
+
+
+def _before(samples: int, first_at: datetime, last_at: datetime, moment: datetime) -> int:
+    """How many lie before that moment. Differences of these add up, however they are rounded."""
+    if moment <= first_at:
+        return 0
+    if moment > last_at:
+        return samples
+    return round(samples * ((moment - first_at) / (last_at - first_at)))
+
+
+def _has_gap(filled: Sequence[Span]) -> bool:
+    return len(normalise([(0, 1), *filled])) > 1
+
+
+def _take(spans: Sequence[Span], wanted: Span) -> tuple[list[Span], int]:
+    """What is left of the spans without `wanted`, and how many were in it."""
+    remaining = without(spans, [wanted])
+    return remaining, count(spans) - count(remaining)

@@ -1,0 +1,207 @@
+"""Writes the ONNX file and the card beside it, and reads the weights of a finished model back."""
+
+import hashlib
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx  # type: ignore[import-not-found]  # installed in .venv-training only
+import onnxruntime  # type: ignore[import-untyped]  # ships no types
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from calibration import TOLERANCE, Calibration, Judged
+from fitting import SPREAD_MIN
+from network import (
+    AREA_SCALES,
+    CONVOLUTIONS,
+    DENSE,
+    DOWN,
+    DRAW,
+    FLATTEST,
+    LOG_CENTRES,
+    SQUEEZE,
+    UP,
+    Convolution,
+    Weights,
+)
+from preparation import HEIGHT, WIDTH, Pictures
+
+OPSET, IR_VERSION = 17, 8
+
+
+class ExportDiffers(Exception):
+    """The ONNX file answers differently from the network that it was made from. Nothing was written over the old model."""
+
+
+class _Graph:
+    """Nodes in order, with the constants that they use."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def constant(self, name: str, value: Any) -> str:
+        self.constants.append(numpy_helper.from_array(np.array(value, order="C"), name))
+        return name
+
+    def node(self, operation: str, inputs: list[str], output: str, **settings: Any) -> str:
+        self.nodes.append(helper.make_node(operation, inputs, [output], name=output, **settings))
+        return output
+
+
+def graph(plain: Weights, calibration: Calibration) -> Any:
+    """Bytes of a picture in, kilograms and confidence out: scaling and calibration are part of the graph."""
+    g = _Graph()
+    kept = _way_down(g, plain, _normalised(g))
+    drawings = g.node("Sigmoid", [_convolution(g, plain, DRAW, _way_up(g, plain, kept))], "drawings")
+    squeezed = g.node("Relu", [_convolution(g, plain, SQUEEZE, kept[DOWN[-1].name])], "squeezed")
+    # The network flattens with the channels last.
+    squeezed = g.node("Transpose", [squeezed], "channels_last", perm=[0, 2, 3, 1])
+    numbers = _weighed(g, plain, drawings, g.node("Flatten", [squeezed], "squeezed_flat", axis=1))
+    _answers(g, numbers, calibration)
+    picture = helper.make_tensor_value_info("picture", TensorProto.UINT8, ["number", HEIGHT, WIDTH, 3])
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["number"]) for name in OUTPUTS]
+    made = helper.make_graph(g.nodes, "weighvision", [picture], outputs, g.constants)
+    opset = [helper.make_opsetid("", OPSET)]
+    model = helper.make_model(made, opset_imports=opset, ir_version=IR_VERSION, producer_name="farmiq")
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+OUTPUTS = ("weight_kg", "spread_kg", "animal", "confidence")
+
+
+def _normalised(g: _Graph) -> str:
+    x = g.node("Cast", ["picture"], "as_float", to=TensorProto.FLOAT)
+    x = g.node("Div", [x, g.constant("half_range", np.float32(127.5))], "divided")
+    x = g.node("Sub", [x, g.constant("one", np.float32(1))], "scaled")
+    x = g.node("Transpose", [x], "channels_first", perm=[0, 3, 1, 2])
+    x = g.node("Sub", [x, g.node("ReduceMean", [x], "brightness", axes=[1, 2, 3])], "centred")
+    variance = g.node("ReduceMean", [g.node("Mul", [x, x], "squared")], "variance", axes=[1, 2, 3])
+    variance = g.node("Add", [variance, g.constant("flattest", np.float32(FLATTEST))], "kept_variance")
+    return g.node("Div", [x, g.node("Sqrt", [variance], "contrast")], "normalised")
+
+
+def _convolution(g: _Graph, plain: Weights, layer: Convolution, x: str) -> str:
+    kernel = g.constant(layer.name, np.asarray(plain[layer.name]).transpose(3, 2, 0, 1))
+    shift = g.constant(f"{layer.name}_shift", plain[f"{layer.name}_shift"])
+    settings = {"strides": [layer.step] * 2, "pads": [layer.side // 2] * 4}
+    return g.node("Conv", [x, kernel, shift], f"{layer.name}_out", **settings)
+
+
+def _way_down(g: _Graph, plain: Weights, x: str) -> dict[str, str]:
+    kept = {}
+    for layer in DOWN:
+        x = g.node("Relu", [_convolution(g, plain, layer, x)], f"{layer.name}_relu")
+        kept[layer.name] = x
+    return kept
+
+
+def _way_up(g: _Graph, plain: Weights, kept: dict[str, str]) -> str:
+    x = kept[DOWN[-1].name]
+    doubling = g.constant("doubling", np.array((1, 1, 2, 2), np.float32))
+    # Each cell becomes four alike, whatever a runtime's default for the places between them is.
+    plainly = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    for sidestep, lift, side, merge in UP:
+        lifted = g.node("Resize", [_convolution(g, plain, lift, x), "", doubling], f"{lift.name}_doubled", **plainly)
+        x = g.node("Add", [lifted, _convolution(g, plain, side, kept[sidestep])], f"{merge.name}_sum")
+        x = g.node("Relu", [x], f"{merge.name}_sum_relu")
+        x = g.node("Relu", [_convolution(g, plain, merge, x)], f"{merge.name}_relu")
+    return x
+
+
+def _weighed(g: _Graph, plain: Weights, drawings: str, squeezed: str) -> str:
+    columns = g.node("ReduceSum", [drawings, g.constant("down_rows", np.array([2]))], "columns", keepdims=0)
+    trunk = g.node("Gather", [drawings, g.constant("trunk_place", np.int64(0))], "trunk", axis=1)
+    rows = g.node("ReduceSum", [trunk, g.constant("along_row", np.array([2]))], "rows", keepdims=0)
+    measures = g.node("Concat", [g.node("Flatten", [columns], "columns_flat", axis=1), rows], "raw_measures", axis=1)
+    measures = g.node("Mul", [measures, g.constant("measure_scale", np.float32(0.05))], "measures")
+    x = g.node("Relu", [_dense(g, plain, "measure", measures)], "measured")
+    x = g.node("Relu", [_dense(g, plain, "measure_again", x)], "measured_again")
+    weight = _dense(g, plain, "weight", g.node("Concat", [x, _logarithms(g, drawings)], "with_logarithms", axis=1))
+    judged = g.node("Relu", [_dense(g, plain, "judge", squeezed)], "judged")
+    verdict = _dense(g, plain, "verdict", g.node("Concat", [x, judged], "measured_and_judged", axis=1))
+    return g.node("Concat", [weight, verdict], "numbers", axis=1)
+
+
+def _logarithms(g: _Graph, drawings: str) -> str:
+    x = g.node("ReduceSum", [drawings, g.constant("whole_drawing", np.array([2, 3]))], "areas", keepdims=0)
+    x = g.node("Mul", [x, g.constant("per_column", np.array(AREA_SCALES, np.float32))], "mean_widths")
+    x = g.node("Add", [x, g.constant("never_zero", np.float32(0.1))], "above_zero")
+    return g.node(
+        "Sub", [g.node("Log", [x], "logged"), g.constant("centres", np.array(LOG_CENTRES, np.float32))], "logarithms"
+    )
+
+
+def _dense(g: _Graph, plain: Weights, name: str, x: str) -> str:
+    shift = g.constant(f"{name}_shift", plain[f"{name}_shift"])
+    return g.node("Gemm", [x, g.constant(name, plain[name]), shift], f"{name}_out")
+
+
+def _answers(g: _Graph, numbers: str, calibration: Calibration) -> None:
+    columns = [
+        g.node("Gather", [numbers, g.constant(f"column{index}", np.int64(index))], f"number{index}", axis=1)
+        for index in range(3)
+    ]
+    weight = g.node("Exp", [columns[0]], "weight_kg")
+    bounds = [g.constant("spread_low", np.float32(-6)), g.constant("spread_high", np.float32(1))]
+    raw = g.node("Exp", [g.node("Clip", [columns[1], *bounds], "log_spread")], "raw_spread")
+    raw = g.node("Add", [raw, g.constant("spread_min", np.float32(SPREAD_MIN))], "kept_spread")
+    spread = g.node("Mul", [raw, g.constant("spread_factor", np.float32(calibration.spread_factor))], "spread")
+    g.node("Mul", [weight, spread], "spread_kg")
+    score = g.node(
+        "Mul", [columns[2], g.constant("animal_slope", np.float32(calibration.animal_slope))], "animal_sloped"
+    )
+    score = g.node("Add", [score, g.constant("animal_shift", np.float32(calibration.animal_shift))], "animal_score")
+    animal = g.node("Sigmoid", [score], "animal")
+    sides = []
+    for name, bound in (("above", math.log1p(TOLERANCE)), ("below", math.log1p(-TOLERANCE))):
+        reach = g.constant(f"reach_{name}", np.float32(bound / math.sqrt(2)))
+        sides.append(g.node("Erf", [g.node("Div", [reach, spread], f"ratio_{name}")], f"erf_{name}"))
+    share = g.node("Mul", [g.node("Sub", sides, "erf_between"), g.constant("half", np.float32(0.5))], "within")
+    g.node("Mul", [animal, share], "confidence")
+
+
+def write(model: Any, card: dict[str, Any], pictures: Pictures, expected: Judged, path: Path) -> None:
+    """Both files, only when the model answers as the network did."""
+    content = model.SerializeToString()
+    difference = _difference(answers(content, pictures), expected)
+    if difference > 1e-3:
+        raise ExportDiffers(f"largest difference {difference:.2g} of the value, allowed 0.001")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    stated = {"file": path.name, "sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+    path.with_suffix(".json").write_text(json.dumps({**card, **stated}, indent=2) + "\n", encoding="utf-8")
+    print(f"exported: {path} ({len(content)} bytes), largest difference from the network {difference:.1e}")
+
+
+def answers(content: bytes, pictures: Pictures) -> dict[str, NDArray[np.float32]]:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    return dict(zip(OUTPUTS, session.run(list(OUTPUTS), {"picture": pictures}), strict=True))
+
+
+def read_weights(path: Path) -> Weights:
+    """The other way round: what `graph` stored, as the network knows it."""
+    stored = {item.name: numpy_helper.to_array(item).copy() for item in onnx.load(path).graph.initializer}
+    names = [*DENSE, *(layer.name for layer in CONVOLUTIONS)]
+    plain: Weights = {name: stored[name] for name in names} | {
+        f"{name}_shift": stored[f"{name}_shift"] for name in names
+    }
+    for layer in CONVOLUTIONS:
+        plain[layer.name] = plain[layer.name].transpose(2, 3, 1, 0)
+    return plain
+
+
+def _difference(found: dict[str, NDArray[np.float32]], expected: Judged) -> float:
+    wanted = {
+        "weight_kg": expected.weights_kg,
+        "spread_kg": expected.weights_kg * expected.spread,
+        "animal": expected.animal,
+        "confidence": expected.confidence,
+    }
+    return max(float(np.max(np.abs(found[name] - value) / (np.abs(value) + 0.1))) for name, value in wanted.items())
