@@ -153,7 +153,8 @@ class TelemetryAggregated(Struct, frozen=True, kw_only=True, omit_defaults=True)
     """`telemetry.aggregated`: one metric of one device over one window. `sum_value` and `count` let windows be merged.
 
     Of several for the same bucket the last word is the one with the largest `revision`; those of an edge have none, and there it
-    is the largest `count`. Revisions grow with every change and skip numbers. Without a `sensor` it is of a device that names none.
+    is the largest `count`. Revisions grow with every change and skip numbers. Without a `sensor` it is of a device that names
+    none.
     """
 
     metric_type: MetricName
