@@ -25,12 +25,12 @@ _STORED: Final = """
     SELECT device_id, bucket_start_at, sum(count)::bigint AS samples
       FROM telemetry_agg
      WHERE tenant_id = $1 AND device_id = ANY ($2::text[]) AND "window" = '1h'
-       AND bucket_start_at >= $3 AND bucket_start_at < $4 AND ($5::text IS NULL OR barn_id = $5)
+       AND bucket_start_at >= $3 AND bucket_start_at < $4 AND ($5::text IS NULL OR (farm_id, barn_id) = ($5, $6::text))
      GROUP BY device_id, bucket_start_at
 """
 _STREAMS: Final = """
     SELECT stream_id, device_id, received, lost FROM streams
-     WHERE tenant_id = $1 AND device_id = ANY ($2::text[]) AND ($3::text IS NULL OR barn_id = $3)
+     WHERE tenant_id = $1 AND device_id = ANY ($2::text[]) AND ($3::text IS NULL OR (farm_id, barn_id) = ($3, $4::text))
 """
 # Nothing is dropped before it was measured, so what was dropped before the range began is about earlier hours.
 _LOSSES: Final = """
@@ -86,14 +86,16 @@ async def hours(
     device_ids: Sequence[str],
     since: datetime,
     until: datetime,
-    barn_id: str | None = None,
+    barn: tuple[str, str] | None = None,
 ) -> Hours:
-    """Every hour of the range in which something is, or should be. With a barn: what was measured there."""
+    """Every hour of the range in which something is, or should be. With a barn, which is a farm and its barn:
+    what was measured there."""
     since = start_of_bucket(since, "1h")
+    place = barn or (None, None)
     found = _Found(since, until)
-    for row in await connection.fetch(_STORED, tenant_id, list(device_ids), since, until, barn_id):
+    for row in await connection.fetch(_STORED, tenant_id, list(device_ids), since, until, *place):
         found.at(row["device_id"], row["bucket_start_at"]).stored += row["samples"]
-    streams = await connection.fetch(_STREAMS, tenant_id, list(device_ids), barn_id)
+    streams = await connection.fetch(_STREAMS, tenant_id, list(device_ids), *place)
     lost = {row["stream_id"]: spans_of(row["lost"]) for row in streams}
     device_of = {row["stream_id"]: row["device_id"] for row in streams}
     torn = [row["stream_id"] for row in streams if _has_gap([*spans_of(row["received"]), *lost[row["stream_id"]]])]

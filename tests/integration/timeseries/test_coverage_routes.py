@@ -81,13 +81,15 @@ async def test_what_has_no_neighbour_with_a_time_is_undated(any_pool: Pool) -> N
 async def test_a_barn_is_as_complete_as_its_devices(cloud_pool: Pool) -> None:
     await fill(cloud_pool)
     async with cloud_pool.acquire() as connection:
-        one = await completeness_of_barn(connection, "demo", "barn-1", FIRST_HOUR, UNTIL)
-        other = await completeness_of_barn(connection, "demo", "barn-2", FIRST_HOUR, UNTIL)
-        nowhere = await completeness_of_barn(connection, "demo", "barn-9", FIRST_HOUR, UNTIL)
-        later = await completeness_of_barn(connection, "demo", "barn-1", UNTIL, UNTIL + timedelta(days=1))
+        one = await completeness_of_barn(connection, "demo", ("farm-1", "barn-1"), FIRST_HOUR, UNTIL)
+        other = await completeness_of_barn(connection, "demo", ("farm-1", "barn-2"), FIRST_HOUR, UNTIL)
+        nowhere = await completeness_of_barn(connection, "demo", ("farm-1", "barn-9"), FIRST_HOUR, UNTIL)
+        namesake = await completeness_of_barn(connection, "demo", ("farm-2", "barn-1"), FIRST_HOUR, UNTIL)
+        later = await completeness_of_barn(connection, "demo", ("farm-1", "barn-1"), UNTIL, UNTIL + timedelta(days=1))
     assert one == Completeness(3100, 900, 1000)
     assert one.ratio == 3100 / 5000
     assert (other, nowhere.ratio) == (Completeness(1, 0, 0), None)
+    assert namesake.ratio is None
     assert later == Completeness(0, 0, 0)
 
 

@@ -100,7 +100,7 @@ async def barn_day(connection: Connection, day: MarkedDay, calendar: Calendar, n
 
 
 async def _kept(connection: Connection, day: MarkedDay, bounds: tuple[datetime, datetime]) -> Kept:
-    found = await completeness_of_barn(connection, day.tenant_id, day.barn_id, *bounds)
+    found = await completeness_of_barn(connection, day.tenant_id, (day.farm_id, day.barn_id), *bounds)
     return Kept(found.stored, found.missing)
 
 

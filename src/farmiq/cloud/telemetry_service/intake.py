@@ -26,14 +26,15 @@ class Completeness(msgspec.Struct, frozen=True):
 
 
 async def completeness_of_barn(
-    connection: Connection, tenant_id: str, barn_id: str, since: datetime, until: datetime
+    connection: Connection, tenant_id: str, barn: tuple[str, str], since: datetime, until: datetime
 ) -> Completeness:
-    """Over the hours that the two times touch. What is lost or missing between unknown times is in no hour, and not counted."""
+    """Of a farm and its barn, over the hours that the two times touch. What is lost or missing between unknown times is in no
+    hour, and not counted."""
     rows: list[hours.HourRow] = []
     after = ""
     while device_ids := await hours.devices(connection, tenant_id=tenant_id, after=after, limit=DEVICES_MAX):
         found = await hours.hours(
-            connection, tenant_id=tenant_id, device_ids=device_ids, since=since, until=until, barn_id=barn_id
+            connection, tenant_id=tenant_id, device_ids=device_ids, since=since, until=until, barn=barn
         )
         rows += found.hours
         after = device_ids[-1]
