@@ -2,8 +2,8 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import aiohttp
@@ -134,17 +134,21 @@ class Costs:
         }
 
 
-def _family(process: psutil.Process) -> list[psutil.Process]:
-    return [process, *process.children(recursive=True)]
+def _of_family(process: psutil.Process, read: Callable[[psutil.Process], float]) -> float:
+    """Added up. One may end while it is looked at: PostgreSQL's vacuum does."""
+    total = read(process)
+    for child in process.children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            total += read(child)
+    return total
 
 
 def _cpu_seconds(process: psutil.Process) -> float:
     """With children that have ended: PostgreSQL has one for each connection."""
-    total = process.cpu_times()
-    ended = total.children_user + total.children_system
-    return float(ended + sum(sum(one.cpu_times()[:2]) for one in _family(process)))
+    times = process.cpu_times()
+    return times.children_user + times.children_system + _of_family(process, lambda one: sum(one.cpu_times()[:2]))
 
 
-def _memory_bytes(process: psutil.Process) -> int:
+def _memory_bytes(process: psutil.Process) -> float:
     """Shared buffers are counted once."""
-    return int(sum(one.memory_full_info().pss for one in _family(process)))
+    return _of_family(process, lambda one: one.memory_full_info().pss)

@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 import msgspec
 from aiormq.abc import AbstractChannel, DeliveredMessage, FrameType
 from aiormq.channel import Channel
-from aiormq.exceptions import AMQPConnectionError, DeliveryError, PublishError
+from aiormq.exceptions import AMQPConnectionError, ChannelNotFoundEntity, DeliveryError, PublishError
 from pamqp.commands import Basic
 
 from farmiq.kit.amqp_channel import BusAway, LastingChannel, is_away, say
@@ -147,6 +147,24 @@ class Publisher:
             async with asyncio.timeout(self._confirm_seconds_max):
                 connection = self._channel.require().connection
                 return {queue: await depth(connection, queue) for queue in queues}
+        except (Exception, asyncio.CancelledError) as error:
+            if not is_away(error):
+                raise
+            raise BusAway(f"RabbitMQ did not answer: {say(error)}") from error
+
+    async def bind_again(self) -> None:
+        """Make bindings that somebody has deleted. Raises `BusAway`.
+
+        RabbitMQ gives back only what no queue takes: who has lost its binding beside another that still has one hears nothing.
+        """
+        try:
+            async with asyncio.timeout(self._confirm_seconds_max):
+                channel = await self._channel.require().connection.channel()
+                for binding in self._topology.bindings:
+                    await channel.queue_bind(binding.queue, binding.exchange, binding.routing_key)
+                await channel.close()
+        except ChannelNotFoundEntity:
+            self._channel.give_up()  # a queue is gone too, or an exchange: a new channel declares everything
         except (Exception, asyncio.CancelledError) as error:
             if not is_away(error):
                 raise

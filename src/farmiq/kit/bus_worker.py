@@ -32,7 +32,7 @@ from farmiq.kit.work_queue import WorkQueue
 __all__ = ["BusWorker", "Failure", "Outcome", "Refusal", "Work", "run_bus_worker", "work_through"]
 
 DRAIN_SECONDS: Final = 10.0
-DEPTH_INTERVAL_SECONDS: Final = 10.0
+WATCH_INTERVAL_SECONDS: Final = 10.0
 AWAY_OR_BUSY: Final[tuple[type[BaseException], ...]] = (*RETRY, Transient)
 
 Item = TypeVar("Item")
@@ -78,7 +78,7 @@ async def run_bus_worker(
     await worker.start()
     try:
         async with asyncio.TaskGroup() as group:
-            group.create_task(_watch_depths(life, worker, metrics))
+            group.create_task(_watch_queues(life, worker, metrics))
             group.create_task(_until_drained(life, worker, _consume(life, worker, work, metrics)))
     finally:
         await worker.stop()
@@ -135,14 +135,15 @@ async def _until_drained(life: Lifetime, worker: BusWorker, consuming: Coroutine
         raise Fatal("The bus worker was cancelled from inside and has ended")
 
 
-async def _watch_depths(life: Lifetime, worker: BusWorker, metrics: BusMetrics) -> None:
+async def _watch_queues(life: Lifetime, worker: BusWorker, metrics: BusMetrics) -> None:
     while True:
         metrics.connected.labels(worker.queue.name).set(worker.consumer.is_connected)
         try:
             depths = await worker.publisher.depths(worker.queue.queue_names())
+            await worker.publisher.bind_again()
         except BusAway:
             depths = {}  # what was seen last stays: no depth is not a depth of nothing
         for queue, messages in depths.items():
             metrics.waiting.labels(queue).set(messages or 0)
-        if not await life.pause(DEPTH_INTERVAL_SECONDS if depths else 1.0):
+        if not await life.pause(WATCH_INTERVAL_SECONDS if depths else 1.0):
             return

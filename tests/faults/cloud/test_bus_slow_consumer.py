@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(240)
 PAYLOAD_BYTES = 60_000
 BATCH = 15
 WARM_UP = 150
-EVENTS = 1_500
+EVENTS = 1_000
 CONSUME_BATCH = 25
 SHARE_KEPT = 0.1
 """At most so much of the queue's bytes may a service's memory grow by."""
