@@ -79,7 +79,11 @@ async def test_a_queue_filled_by_a_bug_is_brought_back_with_one_command_after_th
                 return await fixed.stored() == numbers
 
             await eventually(are_stored)
-        assert await publisher.depths([QUEUE, DEAD_LETTERS]) == {QUEUE: 0, DEAD_LETTERS: 0}
+
+        async def are_empty() -> bool:
+            return await publisher.depths([QUEUE, DEAD_LETTERS]) == {QUEUE: 0, DEAD_LETTERS: 0}
+
+        await eventually(are_empty)
     assert answer.returncode == exits.OK, answer.stderr
     assert f"{len(numbers)} replayed." in answer.stdout
 

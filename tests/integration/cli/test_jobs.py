@@ -26,6 +26,8 @@ EDGE_JOBS = {
     "media-refused-cleanup",
     "media-integrity",
     "media-transfer-retention",
+    "session-retention",
+    "inference-retention",
 }
 
 

@@ -39,9 +39,9 @@ async def open_driver() -> AsyncIterator[Open]:
 def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    except (ProcessLookupError, FileNotFoundError):
         return False
-    return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text(encoding="ascii")
 
 
 async def eventually_gone(pid: int) -> None:

@@ -61,6 +61,9 @@ class Walk:
 
     async def give_back(self) -> None:
         """And wait until RabbitMQ has them in the queue again: the next one to look finds them all."""
+        # An acknowledgement has no answer, and a connection that ends may take it along. RabbitMQ does what comes on a channel
+        # in turn: when it answers this, it has had them all.
+        await self._channel.basic_qos(prefetch_count=1)
         held = [tags for tags in self._held if tags]
         back = self.messages - self.seen
         for number, tags in enumerate(held, 1):
