@@ -38,17 +38,22 @@ SERVICES: Final = (
     Service("cloud-media-store", "cloud", 5204),
 )
 
+"""What the local farm runs."""
+
+ELSEWHERE: Final = (Service("weighvision-agent", "device"),)
+"""Run by `farmiq run` on machines of their own; the local farm has none of them."""
+
 
 class UnknownService(Exception):
     """There is no service of that name."""
 
     def __init__(self, name: str) -> None:
-        known = ", ".join(service.name for service in SERVICES)
+        known = ", ".join(service.name for service in (*SERVICES, *ELSEWHERE))
         super().__init__(f"there is no service {name[:80]!r}; there are {known}")
 
 
 def service_named(name: str) -> Service:
-    for service in SERVICES:
+    for service in (*SERVICES, *ELSEWHERE):
         if service.name == name:
             return service
     raise UnknownService(name)

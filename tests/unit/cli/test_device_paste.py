@@ -11,6 +11,7 @@ from farmiq.cli.device_edge import ForeignBroker
 from farmiq.cli.device_paste import as_data, as_text, commands
 from farmiq.contracts.decoding import decode
 from farmiq.contracts.envelope import MqttEnvelope
+from farmiq.contracts.services import service_named
 from farmiq.edge.ingress_gateway.devices import Device
 from farmiq.stack.device_logins import BrokerOfHome, login_of
 from farmiq.stack.home import Home
@@ -97,3 +98,9 @@ def test_the_json_is_the_contract_and_the_text_shows_each_secret() -> None:
 
 def test_no_text_form_of_what_was_issued_shows_a_secret() -> None:
     assert not [secret for secret in (PASSWORD, TOKEN, "$7$hash") if secret in repr(issued("node"))]
+
+
+def test_every_service_that_is_pasted_can_be_run() -> None:
+    for kind in ("node", "weigh-station"):
+        (line,) = [line for line in commands(issued(kind)).splitlines() if line.startswith("farmiq run ")]
+        assert [service_named(name).name for name in line.split()[2:]] == line.split()[2:]
