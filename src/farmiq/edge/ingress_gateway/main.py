@@ -42,6 +42,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
                     life.until_stopped(keep_jobs(life, pool, housekeeping, instance_id(life.service, environ)))
                 )
                 group.create_task(serve_http(life, settings, routes(pool, counters, settings.admin_token)))
+            await acks.tell_the_rest()
         finally:
             await mqtt.stop()
             await announcer.close()

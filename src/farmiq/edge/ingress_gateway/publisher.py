@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from farmiq.contracts.ack import DeviceAck
 from farmiq.contracts.decoding import encode
 from farmiq.contracts.topics import AckTopic
 from farmiq.edge.ingress_gateway.acknowledgements import Pending
@@ -10,6 +11,8 @@ from farmiq.edge.ingress_gateway.counters import Counters
 from farmiq.edge.ingress_gateway.handlers import Outcome
 from farmiq.kit.clock import Clock
 from farmiq.kit.mqtt import BrokerAway, MqttClient
+
+LAST_WORDS_SECONDS = 2.0
 
 
 class AckPublisher:
@@ -21,6 +24,7 @@ class AckPublisher:
         self._clock = clock
         self._interval_seconds = interval_seconds
         self._pending = Pending()
+        self._telling: list[tuple[str, DeviceAck]] = []
         self._due = asyncio.Event()
 
     def note(self, outcomes: Sequence[Outcome]) -> None:
@@ -33,9 +37,19 @@ class AckPublisher:
             await self._due.wait()
             await self._mqtt.wait_connected()
             self._due.clear()
-            told = self._pending.take(self._clock.now())
-            await asyncio.gather(*(self._publish(device_id, encode(ack)) for device_id, ack in told))
+            self._telling = self._pending.take(self._clock.now())
+            await self._publish_all()
             await asyncio.sleep(self._interval_seconds)
+
+    async def tell_the_rest(self) -> None:
+        """For a service that stops in order: devices need not wait for their next silence. Told twice does no harm."""
+        self._telling += self._pending.take(self._clock.now())
+        if self._mqtt.is_connected:
+            await asyncio.wait({asyncio.create_task(self._publish_all())}, timeout=LAST_WORDS_SECONDS)
+
+    async def _publish_all(self) -> None:
+        await asyncio.gather(*(self._publish(device_id, encode(ack)) for device_id, ack in self._telling))
+        self._telling = []
 
     async def _publish(self, device_id: str, payload: bytes) -> None:
         try:
