@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 from farmiq.contracts.ack import DeviceAck
 from farmiq.contracts.decoding import encode
@@ -44,8 +45,11 @@ class AckPublisher:
     async def tell_the_rest(self) -> None:
         """For a service that stops in order: devices need not wait for their next silence. Told twice does no harm."""
         self._telling += self._pending.take(self._clock.now())
-        if self._mqtt.is_connected:
-            await asyncio.wait({asyncio.create_task(self._publish_all())}, timeout=LAST_WORDS_SECONDS)
+        if not self._mqtt.is_connected:
+            return
+        with suppress(TimeoutError):  # a broker that hangs does not keep us; the devices send again after a silence
+            async with asyncio.timeout(LAST_WORDS_SECONDS):
+                await self._publish_all()
 
     async def _publish_all(self) -> None:
         await asyncio.gather(*(self._publish(device_id, encode(ack)) for device_id, ack in self._telling))
