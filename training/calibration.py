@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataset import Dataset
-from fitting import SPREAD_MIN
+from weighing import SPREAD_MIN
 
 TOLERANCE = 0.10
 _erf = np.vectorize(math.erf, otypes=[np.float64])

@@ -13,21 +13,28 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from calibration import TOLERANCE, Calibration, Judged
-from fitting import SPREAD_MIN
 from network import (
-    AREA_SCALES,
+    BANDS,
+    CELL,
+    COLUMNS,
     CONVOLUTIONS,
     DENSE,
     DOWN,
     DRAW,
+    DRAWINGS,
     FLATTEST,
     LOG_CENTRES,
+    MEASURES,
+    NEVER_ZERO,
+    POINTS,
+    PRODUCTS,
     SQUEEZE,
     UP,
     Convolution,
     Weights,
 )
 from preparation import HEIGHT, WIDTH, Pictures
+from weighing import SPREAD_MIN
 
 OPSET, IR_VERSION = 17, 8
 
@@ -55,8 +62,9 @@ class _Graph:
 def graph(plain: Weights, calibration: Calibration) -> Any:
     """Bytes of a picture in, kilograms and confidence out: scaling and calibration are part of the graph."""
     g = _Graph()
-    kept = _way_down(g, plain, _normalised(g))
-    drawings = g.node("Sigmoid", [_convolution(g, plain, DRAW, _way_up(g, plain, kept))], "drawings")
+    kept = _way_down(g, plain, g.node("SpaceToDepth", [_normalised(g)], "cells", blocksize=CELL))
+    points = g.node("DepthToSpace", [_convolution(g, plain, DRAW, _way_up(g, plain, kept))], "points", blocksize=POINTS)
+    drawings = g.node("Sigmoid", [points], "drawings")
     squeezed = g.node("Relu", [_convolution(g, plain, SQUEEZE, kept[DOWN[-1].name])], "squeezed")
     # The network flattens with the channels last.
     squeezed = g.node("Transpose", [squeezed], "channels_last", perm=[0, 2, 3, 1])
@@ -114,26 +122,60 @@ def _way_up(g: _Graph, plain: Weights, kept: dict[str, str]) -> str:
 
 
 def _weighed(g: _Graph, plain: Weights, drawings: str, squeezed: str) -> str:
-    columns = g.node("ReduceSum", [drawings, g.constant("down_rows", np.array([2]))], "columns", keepdims=0)
-    trunk = g.node("Gather", [drawings, g.constant("trunk_place", np.int64(0))], "trunk", axis=1)
-    rows = g.node("ReduceSum", [trunk, g.constant("along_row", np.array([2]))], "rows", keepdims=0)
-    measures = g.node("Concat", [g.node("Flatten", [columns], "columns_flat", axis=1), rows], "raw_measures", axis=1)
-    measures = g.node("Mul", [measures, g.constant("measure_scale", np.float32(0.05))], "measures")
-    x = g.node("Relu", [_dense(g, plain, "measure", measures)], "measured")
-    x = g.node("Relu", [_dense(g, plain, "measure_again", x)], "measured_again")
-    weight = _dense(g, plain, "weight", g.node("Concat", [x, _logarithms(g, drawings)], "with_logarithms", axis=1))
+    measures = _measured(g, drawings)
+    weight = _dense(g, plain, "weight", _featured(g, measures))
+    area = g.node("Slice", [measures, *_range(g, "area", 0, 1)], "area")
     judged = g.node("Relu", [_dense(g, plain, "judge", squeezed)], "judged")
-    verdict = _dense(g, plain, "verdict", g.node("Concat", [x, judged], "measured_and_judged", axis=1))
-    return g.node("Concat", [weight, verdict], "numbers", axis=1)
+    signs = g.node("Concat", [judged, area, _blurred(g, drawings)], "judged_and_measured", axis=1)
+    return g.node("Concat", [weight, _dense(g, plain, "verdict", signs)], "numbers", axis=1)
 
 
-def _logarithms(g: _Graph, drawings: str) -> str:
-    x = g.node("ReduceSum", [drawings, g.constant("whole_drawing", np.array([2, 3]))], "areas", keepdims=0)
-    x = g.node("Mul", [x, g.constant("per_column", np.array(AREA_SCALES, np.float32))], "mean_widths")
-    x = g.node("Add", [x, g.constant("never_zero", np.float32(0.1))], "above_zero")
-    return g.node(
-        "Sub", [g.node("Log", [x], "logged"), g.constant("centres", np.array(LOG_CENTRES, np.float32))], "logarithms"
-    )
+def _measured(g: _Graph, drawings: str) -> str:
+    columns = g.node("ReduceSum", [drawings, g.constant("down_rows", np.array([2]))], "columns", keepdims=0)
+    crate = g.node("Slice", [columns, *_range(g, "crate", 1, DRAWINGS)], "crate")
+    bands = g.node("MatMul", [crate, g.constant("into_bands", _band_shares())], "bands")
+    trunk = g.node("Slice", [columns, *_range(g, "trunk", 0, 1)], "trunk")
+    trunk = g.node("ReduceSum", [trunk, g.constant("along_row", np.array([2]))], "trunk_area", keepdims=0)
+    sizes = g.node("Concat", [trunk, g.node("Flatten", [bands], "bands_flat", axis=1)], "sizes", axis=1)
+    sizes = g.node("Add", [sizes, g.constant("never_zero", np.float32(NEVER_ZERO))], "above_zero")
+    return g.node("Sub", [g.node("Log", [sizes], "logged"), g.constant("centres", LOG_CENTRES)], "measures")
+
+
+def _band_shares() -> NDArray[np.float32]:
+    """Columns x bands: the mean over the columns of a band, left and right of the middle."""
+    from_middle = np.abs(np.arange(COLUMNS) - (COLUMNS - 1) / 2)
+    band = (from_middle // (COLUMNS / 2 / BANDS)).astype(int)
+    shares: NDArray[np.float32] = (np.eye(BANDS)[band] / np.bincount(band)).astype(np.float32)
+    return shares
+
+
+def _featured(g: _Graph, measures: str) -> str:
+    summary = g.node("MatMul", [measures, g.constant("into_summary", _summary_shares())], "summary")
+    factors = [
+        g.node("Gather", [summary, g.constant(f"factor{side}", np.array(places))], f"factors{side}", axis=1)
+        for side, places in enumerate(zip(*PRODUCTS, strict=True))
+    ]
+    return g.node("Concat", [measures, g.node("Mul", factors, "products")], "features", axis=1)
+
+
+def _summary_shares() -> NDArray[np.float32]:
+    shares = np.zeros((MEASURES, 1 + 2), np.float32)
+    shares[0, 0] = 1
+    shares[1 : 1 + BANDS, 1] = shares[1 + BANDS :, 2] = 1 / BANDS
+    return shares
+
+
+def _blurred(g: _Graph, drawings: str) -> str:
+    other = g.node("Sub", [g.constant("whole", np.float32(1)), drawings], "not_drawn")
+    between = g.node("Mul", [drawings, other], "neither")
+    total = g.node("ReduceSum", [between, g.constant("whole_drawing", np.array([2, 3]))], "blur", keepdims=0)
+    return g.node("Log", [g.node("Add", [total, "whole"], "blur_above_one")], "blurred")
+
+
+def _range(g: _Graph, name: str, start: int, end: int) -> list[str]:
+    """Along the second axis."""
+    parts = {"start": start, "end": end, "axis": 1}
+    return [g.constant(f"{name}_{part}", np.array([value])) for part, value in parts.items()]
 
 
 def _dense(g: _Graph, plain: Weights, name: str, x: str) -> str:

@@ -20,13 +20,16 @@ from evaluation import Figures, figures
 from export import ExportDiffers, graph, read_weights, write
 from farm_pictures import PicturesUnusable, read_folder
 from farmiq.sim.scenes import TRAINING, UNSEEN, VALIDATION
-from fitting import Plan, from_known, from_nothing, predictions
+from fitting import Plan, from_known, from_nothing
 from network import Weights
+from unfinished import Unfinished
+from weighing import predictions
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRATCH = ROOT / ".training"
 MODELS = ROOT / "src" / "farmiq" / "edge" / "vision_inference" / "models"
-RENDERED_VERSION = "weighvision-v1.0.0"
+RENDERED_VERSION = "weighvision-v1.1.0"
+RENDERED_STEPS = 6000
 RENDERED_RANGE_KG = (18.0, 135.0)
 RENDERED_LIMITS = (
     "Learned from rendered pictures of pigs only, in a crate 0.60 m wide inside with walls 0.90 m high, seen from straight "
@@ -36,6 +39,10 @@ FARM_LIMITS = (
     "Learned from one farm's pictures: for the same crate, camera, breed and range of weights. "
     "Anywhere else it has to be measured again."
 )
+
+
+class RenderedModelMissing(Exception):
+    """The model that a farm's training starts from is not in this checkout."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,7 @@ def main() -> int:
         material = _folder(options.pictures) if options.pictures else _rendered(options)
         plain = _learned(material, options)
         _finish(plain, material, options)
-    except (PicturesUnusable, ExportDiffers) as error:
+    except (PicturesUnusable, ExportDiffers, RenderedModelMissing) as error:
         print(f"train: {error}", file=sys.stderr)
         return 1
     return 0
@@ -71,13 +78,15 @@ def _options() -> argparse.Namespace:
         "--from-scratch", action="store_true", help="with --pictures: don't start from the rendered model"
     )
     parser.add_argument("--count", type=int, default=14_000, help="rendered pictures to learn from")
-    parser.add_argument("--steps", type=int, help="batches to learn from (3600 rendered, 1500 with --pictures)")
+    parser.add_argument(
+        "--steps", type=int, help=f"batches to learn from ({RENDERED_STEPS} rendered, 1500 with --pictures)"
+    )
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     if options.pictures and not options.version:
         parser.error("--pictures needs --version: results carry the name of the model that made them")
     options.version = options.version or RENDERED_VERSION
-    options.steps = options.steps or (1500 if options.pictures else 3600)
+    options.steps = options.steps or (1500 if options.pictures else RENDERED_STEPS)
     options.out = options.out or (SCRATCH / "models" if options.pictures else MODELS)
     return options
 
@@ -105,8 +114,15 @@ def _folder(folder: Path) -> Material:
 
 def _learned(material: Material, options: argparse.Namespace) -> Weights:
     if not options.pictures or options.from_scratch:
-        return from_nothing(material.training, Plan(steps=options.steps, seed=options.seed))
-    known = read_weights(MODELS / f"{RENDERED_VERSION}.onnx")
+        plan = Plan(steps=options.steps, seed=options.seed)
+        unfinished = Unfinished(SCRATCH / "unfinished.npz", f"{options.version} {len(material.training)} {plan}")
+        return from_nothing(material.training, plan, unfinished)
+    path = MODELS / f"{RENDERED_VERSION}.onnx"
+    if not path.exists():
+        raise RenderedModelMissing(
+            f"there is no {path.name} to start from: make train makes it, --from-scratch does without"
+        )
+    known = read_weights(path)
     batch = min(Plan.batch, len(material.training))
     return from_known(known, material.training, Plan(steps=options.steps, batch=batch, rate=4e-4, seed=options.seed))
 
@@ -120,6 +136,7 @@ def _finish(plain: Weights, material: Material, options: argparse.Namespace) -> 
     sample = material.unseen.pictures[:200]
     expected = judged(predictions(plain, sample), calibration)
     write(graph(plain, calibration), stated, sample, expected, options.out / f"{options.version}.onnx")
+    Unfinished(SCRATCH / "unfinished.npz", "").forget()
 
 
 def _parts(material: Material) -> dict[str, Dataset]:
