@@ -4,7 +4,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-Tier = Literal["device", "edge", "cloud"]
+Tier = Literal["device", "edge", "cloud", "people"]
 
 
 class Service(Struct, frozen=True):
@@ -16,7 +16,7 @@ class Service(Struct, frozen=True):
     def module(self) -> str:
         """Where `farmiq run` finds it: the tier's folder does not repeat the tier's name."""
         folder = self.name.removeprefix(f"{self.tier}-").replace("-", "_")
-        return f"farmiq.{self.tier}.{folder}.main"
+        return f"farmiq.{folder}.main" if self.tier == "people" else f"farmiq.{self.tier}.{folder}.main"
 
     @property
     def url_variable(self) -> str:
@@ -26,6 +26,7 @@ class Service(Struct, frozen=True):
 SERVICES: Final = (
     Service("node-agent", "device"),
     Service("node-forwarder", "device"),
+    Service("weighvision-agent", "device"),
     Service("edge-ingress-gateway", "edge", 5103),
     Service("edge-telemetry-timeseries", "edge", 5104),
     Service("edge-weighvision-session", "edge", 5105),
@@ -36,24 +37,21 @@ SERVICES: Final = (
     Service("cloud-telemetry-service", "cloud", 5202),
     Service("cloud-analytics-service", "cloud", 5203),
     Service("cloud-media-store", "cloud", 5204),
+    Service("console", "people", 8080),
 )
-
-"""What the local farm runs."""
-
-ELSEWHERE: Final = (Service("weighvision-agent", "device"),)
-"""Run by `farmiq run` on machines of their own; the local farm has none of them."""
+"""What `farmiq run` knows, and what the local farm runs."""
 
 
 class UnknownService(Exception):
     """There is no service of that name."""
 
     def __init__(self, name: str) -> None:
-        known = ", ".join(service.name for service in (*SERVICES, *ELSEWHERE))
+        known = ", ".join(service.name for service in SERVICES)
         super().__init__(f"there is no service {name[:80]!r}; there are {known}")
 
 
 def service_named(name: str) -> Service:
-    for service in (*SERVICES, *ELSEWHERE):
+    for service in SERVICES:
         if service.name == name:
             return service
     raise UnknownService(name)

@@ -75,6 +75,7 @@ async def run_bus_worker(
 ) -> None:
     """Until the service is asked to stop. Cut anywhere, it loses nothing: what was not acknowledged comes again."""
     metrics = metrics or BusMetrics(life.registry)
+    metrics.expect(worker.queue.name)
     await worker.start()
     try:
         async with asyncio.TaskGroup() as group:

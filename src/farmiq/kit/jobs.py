@@ -72,13 +72,15 @@ class Meter:
     """What every replica shows of each job, whichever replica ran it."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._runs = Counter("farmiq_job_runs", "Runs on this replica.", ["job", "outcome"], registry=registry)
+        self._runs = Counter("farmiq_job_runs", "Runs on this replica.", ["job_name", "outcome"], registry=registry)
         self._success = Gauge(
-            "farmiq_job_last_success_timestamp_seconds", "When it last succeeded.", ["job"], registry=registry
+            "farmiq_job_last_success_timestamp_seconds", "When it last succeeded.", ["job_name"], registry=registry
         )
-        self._duration = Gauge("farmiq_job_last_duration_seconds", "How long that took.", ["job"], registry=registry)
-        self._report = Gauge("farmiq_job_last_report", "What that counted.", ["job", "count"], registry=registry)
-        self._failing = Gauge("farmiq_job_failing", "1 while its last run has failed.", ["job"], registry=registry)
+        self._duration = Gauge(
+            "farmiq_job_last_duration_seconds", "How long that took.", ["job_name"], registry=registry
+        )
+        self._report = Gauge("farmiq_job_last_report", "What that counted.", ["job_name", "count"], registry=registry)
+        self._failing = Gauge("farmiq_job_failing", "1 while its last run has failed.", ["job_name"], registry=registry)
 
     def ran(self, job_name: str, outcome: str) -> None:
         self._runs.labels(job_name, outcome).inc()

@@ -15,10 +15,15 @@ class ObjectStoreSettings(Settings, frozen=True, kw_only=True):
     """Read by the services, by their jobs and by `farmiq media check`."""
 
     s3_endpoint: Url
+    """Where the object store is."""
     s3_access_key: Secret
+    """Who we are there."""
     s3_secret_key: Secret
+    """The other half of the key."""
     media_bucket: Bucket
+    """Where the pictures lie. It has to exist."""
     s3_region: str = "us-east-1"
+    """Signed into every request; stores of your own mostly take any."""
 
 
 def open_store(settings: ObjectStoreSettings, endpoint: str | None = None) -> ObjectStore:

@@ -18,6 +18,12 @@ Id = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z", descript
 Port = Annotated[int, Meta(ge=0, le=65535, description="a TCP port; 0 takes a free one")]
 Positive = Annotated[int, Meta(ge=1)]
 Secret = Annotated[str, Meta(min_length=1, extra={"secret": True})]
+DatabaseUrl = Annotated[Secret, Meta(description="postgresql://user:password@host:port/database")]
+AmqpUrl = Annotated[
+    Secret, Meta(description="amqp://user:password@host:port/vhost, or amqps://; commas between several hosts")
+]
+MqttUrl = Annotated[Secret, Meta(description="mqtt://user:password@host:port, or mqtts:// for TLS")]
+AdminToken = Annotated[Secret, Meta(description="the bearer token that opens this service's routes for operators")]
 
 
 class BadSettings(Fatal):
@@ -42,7 +48,9 @@ class HttpSettings(Settings, frozen=True, kw_only=True):
 
     port: Port
     host: str = "127.0.0.1"
+    """The address it listens on. Containers need 0.0.0.0."""
     log_level: str = "INFO"
+    """DEBUG, INFO, WARNING or ERROR."""
 
 
 S = TypeVar("S", bound=Settings)

@@ -22,8 +22,9 @@ Promises
 After a crash, between any two of these steps: a row is pending (it is claimed again), or claimed (its lease ends, `rescue`
 puts it back, and it is sent again; the cloud knows its id and answers `duplicate`).
 
-The files, in the order of a row's life: `event`, `append`, `announcer`, `claim`, `floors` (pure), `fencing`, `renew`, `verdicts`
-(pure), `settle`, `recovery`, `backlog` (what an operator asks), `unsent` (what the cloud does not have), `redrive`, `retire`.
+The files, in the order of a row's life: `event`, `append`, `announcer` and `wakeup`, `claim`, `floors` (pure), `fencing`,
+`renew`, `verdicts` (pure), `settle`, `recovery`, `backlog` (what an operator asks), `unsent` (what the cloud does not have),
+`holders` (who has rows in hand), `redrive`, `retire`.
 """
 
 from farmiq.outbox.announcer import CHANNEL, Announcer

@@ -65,6 +65,7 @@ _WHERE: Final = {
     "sending": "WHERE status IN ('claimed', 'sending') AND status = 'sending' LIMIT $1",
     "acked": "WHERE status = 'acked' ORDER BY id DESC LIMIT $1",
     "dlq": "WHERE status = 'dlq' ORDER BY tenant_id, failed_at DESC LIMIT $1",
+    "dlq of a tenant": "WHERE status = 'dlq' AND tenant_id = $2 ORDER BY failed_at DESC LIMIT $1",
     "failed": "WHERE status = 'failed' ORDER BY id DESC LIMIT $1",
 }
 _DUE: Final = """
@@ -137,12 +138,19 @@ async def entries(connection: Connection, status: Status | None, *, limit: int) 
     return found
 
 
+async def dead_letters(connection: Connection, tenant_id: str | None, *, limit: int) -> list[Entry]:
+    """The latest first; of one tenant, or of one after the other."""
+    if tenant_id is None:
+        return await _list(connection, "dlq", limit)
+    return await _list(connection, "dlq of a tenant", limit, tenant_id)
+
+
 async def next_due_seconds(connection: Connection) -> float | None:
     """How long until a parked row is due or a lease ends, negative when one already is; None when there is neither."""
     due: float | None = await connection.fetchval(_DUE)
     return due
 
 
-async def _list(connection: Connection, which: str | None, limit: int) -> list[Entry]:
-    rows = await connection.fetch(_ENTRIES + _WHERE[which], limit)
+async def _list(connection: Connection, which: str | None, limit: int, *more: str) -> list[Entry]:
+    rows = await connection.fetch(_ENTRIES + _WHERE[which], limit, *more)
     return [Entry(**dict(row.items())) for row in rows]

@@ -335,10 +335,10 @@ async def test_the_metrics_say_what_happened_by_queue(url: str, pool: Pool) -> N
         told = render(life.registry).decode()
 
     for line in (
-        f'bus_messages_done_total{{queue="{QUEUE}"}} 3.0',
-        f'bus_messages_retried_total{{queue="{QUEUE}",reason="unexpected_error"}} 1.0',
-        f'bus_messages_dead_lettered_total{{queue="{QUEUE}",reason="not_a_number"}} 1.0',
-        f'bus_connected{{queue="{QUEUE}"}}',
+        f'farmiq_bus_messages_done_total{{queue="{QUEUE}"}} 3.0',
+        f'farmiq_bus_messages_retried_total{{queue="{QUEUE}",reason="unexpected_error"}} 1.0',
+        f'farmiq_bus_messages_dead_lettered_total{{queue="{QUEUE}",reason="not_a_number"}} 1.0',
+        f'farmiq_bus_connected{{queue="{QUEUE}"}}',
         f'bus_batch_seconds_count{{queue="{QUEUE}"}}',
     ):
         assert line in told

@@ -102,7 +102,7 @@ async def test_a_job_that_ran_lately_is_not_due_for_a_replica_that_comes_later(e
     await run(edge_pool, counted.job)
     async with replica(edge_pool, counted.job, marker.job) as life:
         await marker.began.wait()
-        wait_for(shown(life.registry, 'farmiq_job_last_report{count="rows",job="count"} 3.0'))
+        wait_for(shown(life.registry, 'farmiq_job_last_report{count="rows",job_name="count"} 3.0'))
     assert (counted.runs, marker.runs) == (1, 1)
 
 
@@ -123,7 +123,7 @@ async def test_an_error_is_kept_and_shown_and_the_other_jobs_go_on(edge_pool: Po
         await sound.began.wait()
         await broken.began.wait()
         await eventually(lambda: _has_finished(edge_pool, "broken"))
-        wait_for(shown(life.registry, 'farmiq_job_failing{job="broken"} 1.0'))
+        wait_for(shown(life.registry, 'farmiq_job_failing{job_name="broken"} 1.0'))
     last = await last_run(edge_pool, "broken")
     assert last is not None
     assert last.last_error == "RuntimeError: no postgresql://farm:***@host/db here"
