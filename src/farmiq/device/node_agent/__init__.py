@@ -10,8 +10,8 @@ Away:     a sensor that fails is reported once and goes on being tried; each dev
           so the others do not notice. The forwarder away: sampling goes on, the agent reconnects and sends again what was not
           acknowledged. Asked to stop, it tries for a few seconds to hand over what waits, and logs what it could not.
 
-The files, in the order of a sample's way: `sensors_file` (what there is; `sensor_tables`: what is wrong with it; `plugins`: which
-driver), `drivers/`, `sampler` (when), `plausibility` (is it a sample, pure), `health` (who fails), `stamps` and `time_quality`
-(what time it is, and how sure), `backlog` (what still waits, pure), `delivery` (the socket); beside them `boot`, `settings` and
-`main`.
+The files, in the order of a sample's way: `sensors_file` (what there is; `toml_tables` one folder up: what is wrong
+with it; `plugins`: which driver), `drivers/`, `sampler` (when), `plausibility` (is it a sample, pure), `health` (who fails),
+`stamps` and `time_quality` (what time it is, and how sure), `backlog` (what still waits, pure), `delivery` (the socket); beside
+them `boot`, `settings` and `main`.
 """

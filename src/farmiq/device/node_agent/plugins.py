@@ -4,7 +4,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from farmiq.device.node_agent.drivers import Plugin
-from farmiq.device.node_agent.sensor_tables import BadTable
+from farmiq.device.toml_tables import BadTable
 
 GROUP = "farmiq.drivers"
 

@@ -14,7 +14,7 @@ from typing import Any
 from farmiq.device.handover import CHANNELS_MAX, ChannelName
 from farmiq.device.node_agent.drivers import Device, Driver, Pace, Plugin
 from farmiq.device.node_agent.plugins import plugin_named
-from farmiq.device.node_agent.sensor_tables import BadTable, as_struct
+from farmiq.device.toml_tables import BadTable, as_struct
 from farmiq.kit.clock import Clock
 from farmiq.kit.settings import BadSettings
 

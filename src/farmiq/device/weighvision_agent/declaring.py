@@ -8,11 +8,11 @@ from uuid import UUID
 import msgspec
 
 from farmiq.contracts.envelope import MqttEnvelope
+from farmiq.contracts.station import STATION_LOSS, LossReason, StationLoss
 from farmiq.contracts.timestamps import from_us, to_us
 from farmiq.device.weighvision_agent import event_store, picture_store
-from farmiq.device.weighvision_agent.drops import Reason
 from farmiq.device.weighvision_agent.event_store import Queued
-from farmiq.device.weighvision_agent.losses import STATION_LOSS, Lost, StationLoss, loss_of
+from farmiq.device.weighvision_agent.losses import Lost, loss_of
 from farmiq.device.weighvision_agent.messages import Messages
 from farmiq.device.weighvision_agent.picture_store import Picture
 from farmiq.kit.logging import get_logger
@@ -24,7 +24,7 @@ log = get_logger(__name__)
 
 
 def give_up_events(
-    connection: sqlite3.Connection, messages: Messages, queued: Sequence[Queued], reason: Reason, at: datetime
+    connection: sqlite3.Connection, messages: Messages, queued: Sequence[Queued], reason: LossReason, at: datetime
 ) -> None:
     event_store.delete(connection, [one.number for one in queued])
     for one in queued:
@@ -39,7 +39,7 @@ def unannounced(connection: sqlite3.Connection, event: Queued, at: datetime) -> 
 
 
 def give_up_pictures(
-    connection: sqlite3.Connection, messages: Messages, pictures: Sequence[Picture], reason: Reason, at: datetime
+    connection: sqlite3.Connection, messages: Messages, pictures: Sequence[Picture], reason: LossReason, at: datetime
 ) -> None:
     """Their rows stay with the caller: a file may be kept for a person to look at, or have to go."""
     declare(connection, messages, reason, [Lost(from_us(one.captured_us), one.session_id) for one in pictures], at)
@@ -53,7 +53,7 @@ def fail_session(connection: sqlite3.Connection, session_id: UUID | None, reason
 
 
 def declare(
-    connection: sqlite3.Connection, messages: Messages, reason: Reason, lost: Sequence[Lost], at: datetime
+    connection: sqlite3.Connection, messages: Messages, reason: LossReason, lost: Sequence[Lost], at: datetime
 ) -> None:
     if not lost:
         return

@@ -9,8 +9,6 @@ from farmiq.contracts import event_types
 
 CRITICAL: Final = frozenset({event_types.SESSION_CREATED, event_types.SESSION_FINALIZED, event_types.SESSION_CANCELLED})
 
-Reason = Literal["queue_full", "too_old", "no_space", "retries_exhausted", "rejected", "damaged", "forgotten_by_edge"]
-
 PictureState = Literal["waiting", "presigned", "uploaded", "acked", "failed"]
 
 # Those that the edge has, or that were declared before, cost nothing. A session's picture is missed, a scheduled one hardly.

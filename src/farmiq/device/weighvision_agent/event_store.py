@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
+from farmiq.contracts.station import STATION_LOSS
 from farmiq.device.weighvision_agent.drops import CRITICAL, Waiting
-from farmiq.device.weighvision_agent.losses import STATION_LOSS
 from farmiq.device.weighvision_agent.messages import Event
 from farmiq.device.weighvision_agent.replay import order_us
 

@@ -1,38 +1,13 @@
-"""`station.loss`: what a station had and gave up, as an event of its own that travels to the cloud like any other.
-
-A station has no gapless sequence, so a loss names what it can: how many events of which type, how many pictures, whose sessions,
-from when to when, and why. While nobody has been told of a loss, more of the same kind is added to it.
-"""
+"""How a `station.loss` comes together. While nobody has been told of a loss, more of the same kind is added to it."""
 
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Final
 from uuid import UUID
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
-from farmiq.contracts.timestamps import Timestamp
-from farmiq.device.weighvision_agent.drops import Reason
-
-STATION_LOSS: Final = "station.loss"
-NAMED_MAX: Final = 100
-"""Of sessions and of events, each. Beyond that they are counted only."""
-
-
-class StationLoss(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`count` is everything together. `is_count_exact` is false when the queue itself was damaged and nobody can tell."""
-
-    reason: Reason
-    dropped_at: Timestamp
-    count: Annotated[int, Meta(ge=0)] = 0
-    first_ts: Timestamp | None = None
-    last_ts: Timestamp | None = None
-    events: dict[str, int] = {}
-    pictures: Annotated[int, Meta(ge=0)] = 0
-    session_ids: Annotated[list[UUID], Meta(max_length=NAMED_MAX)] = []
-    event_ids: Annotated[list[UUID], Meta(max_length=NAMED_MAX)] = []
-    is_count_exact: bool = True
+from farmiq.contracts.station import LOSS_NAMED_MAX, LossReason, StationLoss
 
 
 class Lost(Struct, frozen=True):
@@ -45,7 +20,7 @@ class Lost(Struct, frozen=True):
 
 
 def loss_of(
-    reason: Reason, lost: Sequence[Lost], dropped_at: datetime, before: StationLoss | None = None
+    reason: LossReason, lost: Sequence[Lost], dropped_at: datetime, before: StationLoss | None = None
 ) -> StationLoss:
     """`before` is a loss for the same reason that nobody was told of yet."""
     known = before or StationLoss(reason=reason, dropped_at=dropped_at)
@@ -66,4 +41,4 @@ def loss_of(
 
 
 def _named(known: Sequence[UUID], more: Sequence[UUID | None]) -> list[UUID]:
-    return list(dict.fromkeys([*known, *(one for one in more if one is not None)]))[:NAMED_MAX]
+    return list(dict.fromkeys([*known, *(one for one in more if one is not None)]))[:LOSS_NAMED_MAX]

@@ -102,12 +102,17 @@ class MediaClient:
         raise PictureRefused(answer.text)
 
     def is_there(self, media_id: UUID, trace_id: str) -> bool:
-        """Did a picture arrive of which we only know that it was sent? For a URL that can't be tried again."""
-        url = f"{self._base_url}/api/v1/media/images/{media_id}/complete"
+        """Did a picture arrive of which we only know that it was sent? For a URL that can't be tried again.
+
+        A question, and not the word that it is there: the edge must not go on waiting for one that is sent again under
+        another id. Until the edge has looked, it is away as far as this picture is concerned."""
+        url = f"{self._base_url}/api/v1/media/images/{media_id}/complete?awaited=false"
         answer = self._call("POST", url, b"", self._credentials(trace_id))
         if answer.status in (401, 403):
             raise NotLetIn(answer.text)
-        return answer.status in (200, 202)
+        if answer.status == 202:
+            raise EdgeAway("the edge has not looked for the picture yet", is_answered=True)
+        return answer.status == 200
 
     def _credentials(self, trace_id: str | None) -> dict[str, str]:
         return {"Authorization": f"Bearer {self._token}", **_names(trace_id)}

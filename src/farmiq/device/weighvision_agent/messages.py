@@ -10,6 +10,7 @@ from msgspec import Raw, Struct
 from farmiq.contracts import event_types, topics
 from farmiq.contracts.decoding import encode
 from farmiq.contracts.envelope import MqttEnvelope
+from farmiq.contracts.station import STATION_LOSS, StationLoss
 from farmiq.contracts.telemetry import Reading
 from farmiq.contracts.timestamps import to_us
 from farmiq.contracts.weighvision import (
@@ -18,7 +19,6 @@ from farmiq.contracts.weighvision import (
     StationSessionFinalized,
     WeightRecorded,
 )
-from farmiq.device.weighvision_agent.losses import STATION_LOSS, StationLoss
 from farmiq.device.weighvision_agent.settings import StationSettings
 from farmiq.kit.ids import new_id, new_trace_id
 

@@ -3,7 +3,7 @@
 from importlib.metadata import entry_points
 from typing import Any, Final, TypeVar
 
-from farmiq.device.node_agent.sensor_tables import BadTable
+from farmiq.device.toml_tables import BadTable
 from farmiq.device.weighvision_agent.drivers import CameraPlugin, ScalePlugin
 
 CAMERAS: Final = "farmiq.cameras"

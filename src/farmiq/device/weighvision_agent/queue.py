@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from farmiq.contracts.ack import DeviceAck, EventAck
 from farmiq.contracts.media import ContentType, PresignAnswer
+from farmiq.contracts.station import STATION_LOSS, LossReason
 from farmiq.contracts.timestamps import from_us, to_us
 from farmiq.contracts.weighvision import ImageCaptured
 from farmiq.device.weighvision_agent import event_store, picture_store
@@ -28,9 +29,9 @@ from farmiq.device.weighvision_agent.declaring import (
     lost_event,
     unannounced,
 )
-from farmiq.device.weighvision_agent.drops import Reason, to_make_room, too_many, too_old
+from farmiq.device.weighvision_agent.drops import to_make_room, too_many, too_old
 from farmiq.device.weighvision_agent.event_store import OpenSession, Queued, ToSend
-from farmiq.device.weighvision_agent.losses import STATION_LOSS, Lost
+from farmiq.device.weighvision_agent.losses import Lost
 from farmiq.device.weighvision_agent.messages import Event, Messages
 from farmiq.device.weighvision_agent.picture_store import Picture
 from farmiq.kit.clock import Clock
@@ -224,7 +225,7 @@ class Queue:
             waiting = event_store.waiting(self.connection)
             self._drop_events(too_many(waiting, self._limits.events_max), "queue_full")
 
-    def _drop_events(self, numbers: Sequence[int], reason: Reason) -> None:
+    def _drop_events(self, numbers: Sequence[int], reason: LossReason) -> None:
         queued = event_store.by_number(self.connection, numbers)
         give_up_events(self.connection, self._messages, queued, reason, self._clock.now())
 
@@ -235,7 +236,7 @@ class Queue:
         else:
             picture_store.set_waiting(self.connection, picture.picture_id, attempts, to_us(next_at))
 
-    def _fail_picture(self, picture: Picture, reason: Reason, detail: str) -> None:
+    def _fail_picture(self, picture: Picture, reason: LossReason, detail: str) -> None:
         """Declared at once. The file stays until its time is over or its room is needed: somebody may still want it."""
         at = self._clock.now()
         picture_store.settle(self.connection, picture.picture_id, "failed", to_us(at), detail)

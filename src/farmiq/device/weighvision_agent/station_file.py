@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 from msgspec import Meta, Struct
 
 from farmiq.contracts.ids import InvalidId, check_id
-from farmiq.device.node_agent.sensor_tables import BadTable, as_struct
+from farmiq.device.toml_tables import BadTable, as_struct
 from farmiq.device.weighvision_agent.detection import Rules
 from farmiq.device.weighvision_agent.drivers import CameraPlugin, CameraTable, ScalePlugin, ScaleTable
 from farmiq.device.weighvision_agent.plugins import camera_named, scale_named

@@ -3,14 +3,10 @@
 import asyncio
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
-from uuid import UUID
-
-from msgspec import Meta, Struct
 
 from farmiq import __version__
 from farmiq.contracts.decoding import encode
-from farmiq.contracts.status import DeviceStatus
+from farmiq.contracts.station import FailedSession, StationStatus
 from farmiq.contracts.timestamps import to_us
 from farmiq.device.weighvision_agent import declaring, event_store, picture_store
 from farmiq.device.weighvision_agent.database import QueueFailed
@@ -32,22 +28,6 @@ FAILED_NAMED_MAX = 16
 STATUS_FILE = "status.json"
 
 log = get_logger(__name__)
-
-
-class FailedSession(Struct, frozen=True):
-    session_id: UUID
-    reason: Annotated[str, Meta(max_length=300)]
-
-
-class StationStatus(DeviceStatus, frozen=True, kw_only=True, omit_defaults=True):
-    """`unacked_count` are events and `spool_bytes` are pictures; what else a station has to say is added here."""
-
-    pictures_waiting_count: int | None = None
-    rejected_count: int | None = None
-    failed_sessions_count: int | None = None
-    failed_sessions: tuple[FailedSession, ...] = ()
-    unweighed_count: int | None = None
-    upload_trouble: Annotated[str, Meta(max_length=300)] | None = None
 
 
 def goodbye() -> StationStatus:

@@ -203,6 +203,8 @@ async def test_killed_while_it_uploads_and_back_when_the_url_has_expired_each_pi
             for station in doomed:
                 await until_whole(edge, station)
             known = [await edge.sessions_of(station) for station in doomed]
+    awaited = "SELECT count(*) FROM media_objects WHERE state <> 'stored' AND announced_at IS NOT NULL"
+    assert await edge_pool.fetchval(awaited) == 0, "the upload that never came was sent again: nobody waits for it"
     assert all(expected == stored for ((_, _, expected, _, stored),) in known)
     assert [len(station.logged("picture_uploaded")) for station in doomed] == [
         count for ((_, _, count, _, _),) in known

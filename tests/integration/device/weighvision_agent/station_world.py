@@ -81,6 +81,7 @@ class Station:
     def __init__(self, folder: Path, device_id: str, run_folder: Path, **variables: str) -> None:
         self.folder = folder
         self.device_id = device_id
+        self.tenant_id = "demo"
         self.queue_folder = folder / "queue"
         self._run_folder = run_folder
         self.variables = variables
@@ -95,7 +96,7 @@ class Station:
 
     @property
     def origin(self) -> Origin:
-        return Origin("demo", "farm-1", "barn-1", self.device_id)
+        return Origin(self.tenant_id, "farm-1", "barn-1", self.device_id)
 
     @property
     def log(self) -> Path:
@@ -107,7 +108,7 @@ class Station:
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(TESTS),
             "FARMIQ_STACK": str(self._run_folder),
-            "TENANT_ID": "demo",
+            "TENANT_ID": self.tenant_id,
             "FARM_ID": "farm-1",
             "BARN_ID": "barn-1",
             "DEVICE_ID": self.device_id,
@@ -218,7 +219,7 @@ class Edge:
         self.broker = broker
         self._url = url
         self._s3 = s3
-        self.media_url = ""
+        self.media_url = self.sessions_url = ""
         self._up = AsyncExitStack()
 
     async def start(self, **media: str) -> None:
@@ -229,7 +230,7 @@ class Edge:
             running(media_store, "edge-media-store", media_world.environment(self._url, self._s3, **settings))
         )
         session = {"DATABASE_URL": self._url, "ADMIN_TOKEN": "for-this-test-only", "SESSION_SETTLE_SECONDS": "0"}
-        await self._up.enter_async_context(running(sessions, "edge-weighvision-session", session))
+        self.sessions_url = await self._up.enter_async_context(running(sessions, "edge-weighvision-session", session))
 
     async def stop(self) -> None:
         await self._up.aclose()

@@ -156,11 +156,18 @@ def test_whether_bytes_may_have_arrived_is_known(edge: Scripted) -> None:
     assert away.value.is_sent
 
 
-@pytest.mark.parametrize(("status", "is_there"), [(200, True), (202, True), (404, False), (409, False), (422, False)])
+@pytest.mark.parametrize(("status", "is_there"), [(200, True), (404, False), (409, False), (422, False)])
 def test_whether_a_picture_arrived_can_be_asked(edge: Scripted, status: int, is_there: bool) -> None:
     edge.says(status)
     assert client(edge).is_there(MEDIA, "trace-1") is is_there
-    assert edge.asked[0][1] == f"/api/v1/media/images/{MEDIA}/complete"
+    assert edge.asked[0][1] == f"/api/v1/media/images/{MEDIA}/complete?awaited=false"
+
+
+def test_a_picture_that_the_edge_has_not_looked_for_yet_is_asked_for_again(edge: Scripted) -> None:
+    edge.says(202)
+    with pytest.raises(EdgeAway) as away:
+        client(edge).is_there(MEDIA, "trace-1")
+    assert away.value.is_answered
 
 
 @pytest.mark.parametrize("url", ["ftp://store/key", "http:///key", "http://[::1", "http://store:port/key", "key"])

@@ -2,8 +2,11 @@
 
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import aiohttp
 
 from farmiq.kit.postgres import Pool
 from integration.device.weighvision_agent.station_world import Station, edge_running, stations
@@ -145,3 +148,48 @@ async def test_a_picture_that_the_edge_never_takes_fails_its_session_and_the_clo
 
 def _with_failed(status: dict[str, Any]) -> dict[str, Any] | None:
     return status if status.get("dropped_count") == 3 and status.get("failed_sessions_count") == 1 else None
+
+
+async def shown(url: str, tenant_id: str) -> dict[str, Any]:
+    """What the edge shows an operator of this tenant."""
+    headers = {"authorization": "Bearer for-this-test-only"}
+    async with (
+        aiohttp.ClientSession() as client,
+        client.get(url, params={"tenant_id": tenant_id}, headers=headers) as answer,
+    ):
+        assert answer.status == 200, await answer.text()
+        return dict(await answer.json())
+
+
+async def test_stations_of_two_tenants_at_one_edge_do_not_see_each_other(
+    edge_pool: Pool, edge_url: str, mosquitto: Broker, s3: S3, run_folder: Path, tmp_path: Path
+) -> None:
+    ours, theirs = (Station(tmp_path / name, name, run_folder) for name in ("scale-1", "scale-2"))
+    theirs.tenant_id = "rival"
+    async with edge_running(edge_pool, edge_url, mosquitto, s3) as edge:
+        with stations(ours, theirs):
+            for station in (ours, theirs):
+                await edge.admit(station)
+                station.start()
+            for station, kg in ((ours, 80.0), (theirs, 95.0)):
+                await asyncio.to_thread(wait_for, station.is_watching)
+                await asyncio.to_thread(station.weigh, kg)
+            for station in (ours, theirs):
+                await eventually(partial(edge.is_whole, station), 30, "the session at the edge")
+                sessions = await shown(f"{edge.sessions_url}/api/v1/weighvision/sessions", station.tenant_id)
+                assert [one["id"] for one in sessions["sessions"]] == [station.sessions()[0][0]]
+                pictures = await shown(f"{edge.media_url}/api/v1/media", station.tenant_id)
+                assert [one["device_id"] for one in pictures["pictures"]] == [station.device_id] * 3
+            # Told to speak for the other tenant, its credential still says whose it is.
+            theirs.stop()
+            theirs.tenant_id = "demo"
+            theirs.start()
+            await asyncio.to_thread(wait_for, theirs.is_watching)
+            await asyncio.to_thread(theirs.weigh, 60.0, 2)
+            await asyncio.to_thread(wait_for, lambda: theirs.status().get("rejected_count", 0) > 0)
+            await asyncio.to_thread(wait_for, lambda: bool(theirs.logged("edge_media_store_refused")))
+    owners = "SELECT DISTINCT tenant_id, device_id FROM {} ORDER BY 1"
+    for table in ("weight_sessions", "media_objects", "sync_outbox"):
+        rows = await edge_pool.fetch(owners.format(table))
+        assert [tuple(row) for row in rows] == [("demo", "scale-1"), ("rival", "scale-2")], table
+    assert await edge_pool.fetchval("SELECT count(*) FROM weight_sessions") == 2

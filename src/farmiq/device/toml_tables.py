@@ -1,4 +1,4 @@
-"""A table of the sensors file as a struct, or what is wrong with it in the words of somebody who edits the file."""
+"""A table of a device's own file as a struct, or what is wrong with it in the words of somebody who edits the file."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ S = TypeVar("S", bound=Struct)
 
 
 class BadTable(ValueError):
-    """A key of the sensors file is unknown, missing, or has a value that is not allowed."""
+    """A key of the file is unknown, missing, or has a value that is not allowed."""
 
 
 def as_struct(table: Mapping[str, Any], kind: type[S], place: str) -> S:
