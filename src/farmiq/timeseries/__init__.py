@@ -21,10 +21,13 @@ The owners are `edge-telemetry-timeseries` and `cloud-telemetry-service`. Everyb
 - `store.py`     every SQL statement that writes
 
 - `announcement.py` of which aggregates others are told, when, and in what words
+- `delay.py`, `loss_totals.py` what the metrics of both tiers show of it
 
 Questions have files of their own, each with its statements and its routes: `queries.py` and `routes.py` (samples, totals),
 `aggregates.py` and `chart_routes.py` (charts, and which metrics there are), `completeness.py` and `stream_routes.py` (gaps and
-losses), `hours.py` and `hour_routes.py` (the same hour by hour); `parameters.py` holds what may be asked, `paging.py` where a
-page ended. A page reads a number of rows that depends on the page and not on the table. Whole files are made by `export.py`
-and the files named after it, from the pages of `reading_export.py` and `bucket_export.py`.
+losses), `hours.py`, `device_totals.py` and `hour_routes.py` (the same hour by hour, and each device in one line), `losses.py`
+and `loss_routes.py` (the ledger of a tenant), `spans.py` and `span_routes.py` (the same beside a chart, and what came late);
+`parameters.py` holds what may be asked, `paging.py` where a page ended. A page reads a number of rows that
+depends on the page and not on the table. Whole files are made by `export.py` and the files named after it, from the pages of
+`reading_export.py` and `bucket_export.py`.
 """

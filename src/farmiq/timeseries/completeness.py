@@ -21,7 +21,11 @@ _STREAMS = f"""
      LIMIT $4
 """  # noqa: S608 - our own constants
 _STREAMS_OF_DEVICE = _STREAMS.replace("ORDER BY", "AND device_id = $5\n     ORDER BY")
-_STREAMS_OF_DEVICES = f"SELECT {_COLUMNS} FROM streams WHERE tenant_id = $1 AND device_id = ANY ($2)"  # noqa: S608 - as above
+_STREAMS_OF_DEVICES = f"""
+    SELECT {_COLUMNS} FROM streams
+     WHERE tenant_id = $1 AND device_id = ANY ($2)
+     ORDER BY device_id, stream_id
+"""  # noqa: S608 - as above
 _STREAM = f"SELECT {_COLUMNS} FROM streams WHERE tenant_id = $1 AND stream_id = $2"  # noqa: S608 - as above
 # A sample's id follows from its sequence, so its row is found by the key of each partition.
 _TIMES = """

@@ -1,4 +1,4 @@
-"""Is anything missing, and when? Each device hour by hour."""
+"""Is anything missing, and when? Each device hour by hour or day by day, and each in one line."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -6,16 +6,19 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import get
-from litestar.params import QueryParameter
+from litestar.params import FromQuery, QueryParameter
 
 from farmiq.kit.postgres import Pool
 from farmiq.timeseries import hours
 from farmiq.timeseries.asking import asking
+from farmiq.timeseries.device_totals import DeviceTotals, device_totals
 from farmiq.timeseries.hours import HourRow, Undated
-from farmiq.timeseries.parameters import AnyDevice, From, Tenant, To, refused, time_range
+from farmiq.timeseries.parameters import AnyDevice, From, SomeDevices, Tenant, To, checked_ids, refused, time_range
 
 RANGE_MAX = timedelta(days=31)
+RANGE_MAX_OF_DAYS = timedelta(days=366)
 DeviceLimit = Annotated[int, QueryParameter(ge=1, le=100)]
+TotalsLimit = Annotated[int, QueryParameter(ge=1, le=20_000)]
 
 
 class CoveragePage(msgspec.Struct, frozen=True):
@@ -26,31 +29,48 @@ class CoveragePage(msgspec.Struct, frozen=True):
     next: str | None
 
 
+class TotalsPage(msgspec.Struct, frozen=True):
+    devices: list[DeviceTotals]
+    next: str | None
+
+
 def hour_routes(pool: Pool, guards: Sequence[Any]) -> list[Any]:
     @get("/api/v1/coverage", guards=guards, tags=["streams"])
     async def coverage(
         tenant_id: Tenant,
         device_id: AnyDevice = None,
+        device_ids: SomeDevices = None,
+        window: FromQuery[hours.Step] = "1h",
         since: From = None,
         until: To = None,
         after: AnyDevice = None,
         limit: DeviceLimit = 20,
     ) -> CoveragePage:
-        """For each device and hour: samples stored, declared lost, and missing, of at most 31 days.
+        """For each device and hour: samples stored, declared lost, and missing, of at most 31 days; or days (`window=1d`), of at
+        most a year.
 
         What is not stored has no time of its own and is shared out over the hours between its neighbours; what has no
-        neighbours with a time is `undated`. Without `device_id`: of `limit` devices, and `next` goes on with the others.
+        neighbours with a time is `undated`. Without `device_id` and `device_ids`: of `limit` devices, and `next` goes on with
+        the others.
         """
         lower, upper = time_range(since, until)
-        if upper - lower > RANGE_MAX:
-            raise refused("At most 31 days at once")
+        longest = RANGE_MAX if window == "1h" else RANGE_MAX_OF_DAYS
+        if upper - lower > longest:
+            raise refused(f"At most {longest.days} days at once")
+        named = [device_id] if device_id is not None else checked_ids(device_ids)
         async with asking(pool) as connection:
-            if device_id is None:
-                device_ids = await hours.devices(connection, tenant_id=tenant_id, after=after or "", limit=limit)
-            else:
-                device_ids = [device_id]
-            found = await hours.hours(connection, tenant_id=tenant_id, device_ids=device_ids, since=lower, until=upper)
-        is_last = device_id is not None or len(device_ids) < limit
-        return CoveragePage(found.hours, found.undated, None if is_last else device_ids[-1])
+            shown = named or await hours.devices(connection, tenant_id=tenant_id, after=after or "", limit=limit)
+            found = await hours.hours(
+                connection, tenant_id=tenant_id, device_ids=shown, since=lower, until=upper, step=window
+            )
+        is_last = named is not None or len(shown) < limit
+        return CoveragePage(found.hours, found.undated, None if is_last else shown[-1])
 
-    return [coverage]
+    @get("/api/v1/coverage/devices", guards=guards, tags=["streams"])
+    async def totals(tenant_id: Tenant, after: AnyDevice = None, limit: TotalsLimit = 1000) -> TotalsPage:
+        """For each device that numbers its samples: how many are stored, declared lost, and missing, since it was first heard."""
+        async with asking(pool) as connection:
+            rows = await device_totals(connection, tenant_id=tenant_id, after=after or "", limit=limit)
+        return TotalsPage(rows, rows[-1].device_id if len(rows) == limit else None)
+
+    return [coverage, totals]

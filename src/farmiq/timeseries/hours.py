@@ -1,12 +1,12 @@
-"""Hour by hour: what of a device's samples is here, what is declared lost, and what is missing.
+"""Hour by hour, or day by day: what of a device's samples is here, what is declared lost, and what is missing.
 
 What is here is counted by the aggregates. What is not here has no time of its own: a range of lost or missing sequences lies
 between two times, and is shared out over the hours between them. What lies between unknown times is told apart, as undated.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Literal
 from uuid import UUID
 
 import msgspec
@@ -18,13 +18,15 @@ from farmiq.timeseries.coverage import Span, count, normalise, without
 from farmiq.timeseries.store import spans_of
 
 HOUR: Final = timedelta(hours=1)
+Step = Literal["1h", "1d"]
+STEPS: Final[Mapping[Step, timedelta]] = {"1h": HOUR, "1d": timedelta(days=1)}
 GAPS_MAX: Final = 500
 """Of one stream, looked up one by one. Whatever is beyond them counts as undated."""
 
 _STORED: Final = """
     SELECT device_id, bucket_start_at, sum(count)::bigint AS samples
       FROM telemetry_agg
-     WHERE tenant_id = $1 AND device_id = ANY ($2::text[]) AND "window" = '1h'
+     WHERE tenant_id = $1 AND device_id = ANY ($2::text[]) AND "window" = $7
        AND bucket_start_at >= $3 AND bucket_start_at < $4 AND ($5::text IS NULL OR (farm_id, barn_id) = ($5, $6::text))
      GROUP BY device_id, bucket_start_at
 """
@@ -55,6 +57,8 @@ _DEVICES: Final = """
 
 
 class HourRow(msgspec.Struct):
+    """`hour_at` is the beginning of the hour, or of the day in UTC when days were asked for."""
+
     device_id: str
     hour_at: datetime
     stored: int = 0
@@ -87,13 +91,14 @@ async def hours(
     since: datetime,
     until: datetime,
     barn: tuple[str, str] | None = None,
+    step: Step = "1h",
 ) -> Hours:
-    """Every hour of the range in which something is, or should be. With a barn, which is a farm and its barn:
+    """Every hour (or day) of the range in which something is, or should be. With a barn, which is a farm and its barn:
     what was measured there."""
-    since = start_of_bucket(since, "1h")
+    since = start_of_bucket(since, step)
     place = barn or (None, None)
-    found = _Found(since, until)
-    for row in await connection.fetch(_STORED, tenant_id, list(device_ids), since, until, *place):
+    found = _Found(since, until, step)
+    for row in await connection.fetch(_STORED, tenant_id, list(device_ids), since, until, *place, step):
         found.at(row["device_id"], row["bucket_start_at"]).stored += row["samples"]
     streams = await connection.fetch(_STREAMS, tenant_id, list(device_ids), *place)
     lost = {row["stream_id"]: spans_of(row["lost"]) for row in streams}
@@ -122,9 +127,10 @@ async def _find_missing(
 
 
 class _Found:
-    def __init__(self, since: datetime, until: datetime) -> None:
+    def __init__(self, since: datetime, until: datetime, step: Step) -> None:
         self._since = since
         self._until = until
+        self._step: Step = step
         self._hours: dict[tuple[str, datetime], HourRow] = {}
         self._undated: dict[str, Undated] = {}
 
@@ -132,7 +138,7 @@ class _Found:
         return self._hours.setdefault((device_id, hour_at), HourRow(device_id, hour_at))
 
     def lose(self, device_id: str, samples: int, first_at: datetime, last_at: datetime) -> None:
-        for hour_at, share in shared_out(samples, first_at, last_at, self._since, self._until):
+        for hour_at, share in shared_out(samples, first_at, last_at, self._since, self._until, self._step):
             self.at(device_id, hour_at).lost += share
 
     def miss(self, device_id: str, samples: int, after_at: datetime | None, before_at: datetime | None) -> None:
@@ -141,7 +147,7 @@ class _Found:
             if samples:
                 self._undated.setdefault(device_id, Undated(device_id)).missing += samples
             return
-        for hour_at, share in shared_out(samples, first_at, last_at, self._since, self._until):
+        for hour_at, share in shared_out(samples, first_at, last_at, self._since, self._until, self._step):
             self.at(device_id, hour_at).missing += share
 
     def sorted(self) -> Hours:
@@ -151,17 +157,18 @@ class _Found:
 
 
 def shared_out(
-    samples: int, first_at: datetime, last_at: datetime, since: datetime, until: datetime
+    samples: int, first_at: datetime, last_at: datetime, since: datetime, until: datetime, step: Step = "1h"
 ) -> Iterator[tuple[datetime, int]]:
-    """The hours between `since` and `until` with their part of what lies evenly between the two times; no empty ones."""
+    """The hours (or days) between `since` and `until` with their part of what lies evenly between the two; no empty ones."""
     if first_at > last_at:
         first_at, last_at = last_at, first_at
-    hour_at = start_of_bucket(max(first_at, since), "1h")
+    hour_at = start_of_bucket(max(first_at, since), step)
     while hour_at < until and hour_at <= last_at:
-        share = _before(samples, first_at, last_at, hour_at + HOUR) - _before(samples, first_at, last_at, hour_at)
+        end_at = hour_at + STEPS[step]
+        share = _before(samples, first_at, last_at, end_at) - _before(samples, first_at, last_at, hour_at)
         if share:
             yield hour_at, share
-        hour_at += HOUR
+        hour_at = end_at
 
 
 def _before(samples: int, first_at: datetime, last_at: datetime, moment: datetime) -> int:

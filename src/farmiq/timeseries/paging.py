@@ -49,6 +49,11 @@ class AfterLoss(NamedTuple):
     event_id: UUID
 
 
+class BeforeLoss(NamedTuple):
+    at: Timestamp
+    event_id: UUID
+
+
 T = TypeVar("T", bound=tuple[Any, ...])
 
 

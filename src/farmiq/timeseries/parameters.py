@@ -5,7 +5,7 @@ from typing import Annotated, Any, TypeVar
 
 from litestar.params import QueryParameter
 
-from farmiq.contracts.ids import ID_PATTERN
+from farmiq.contracts.ids import ID_PATTERN, InvalidId, check_id
 from farmiq.contracts.timestamps import EARLIEST, LATEST, to_utc
 from farmiq.kit.http_server import ApiError
 from farmiq.timeseries.paging import CURSOR_LENGTH_MAX, BadCursor, position_of
@@ -19,6 +19,10 @@ AnySensor = Annotated[
     str | None,
     QueryParameter(pattern=rf"^\Z|{ID_PATTERN}", max_length=64, description="Empty: what has no sensor's name"),
 ]
+SomeDevices = Annotated[
+    list[str] | None,
+    QueryParameter(name="device_ids", max_items=100, description="Give it once for each device; at most 100"),
+]
 From = Annotated[datetime | None, QueryParameter(name="from", description="RFC 3339 with a zone; included")]
 To = Annotated[datetime | None, QueryParameter(name="to", description="RFC 3339 with a zone; not included")]
 After = Annotated[str | None, QueryParameter(max_length=CURSOR_LENGTH_MAX, description="`next` of the page before")]
@@ -29,6 +33,14 @@ T = TypeVar("T", bound=tuple[Any, ...])
 
 def refused(message: str) -> ApiError:
     return ApiError(400, "invalid_request", message)
+
+
+def checked_ids(device_ids: list[str] | None) -> list[str] | None:
+    """Names that no device can have are refused like any other wrong parameter."""
+    try:
+        return None if device_ids is None else sorted({check_id("device_ids", device_id) for device_id in device_ids})
+    except InvalidId as error:
+        raise refused(str(error)) from error
 
 
 def time_range(since: datetime | None, until: datetime | None) -> tuple[datetime, datetime]:

@@ -13,7 +13,7 @@ from farmiq.kit.postgres import Pool
 from farmiq.timeseries import completeness
 from farmiq.timeseries.asking import asking
 from farmiq.timeseries.paging import AfterGap, AfterLoss, AfterStream, cursor
-from farmiq.timeseries.parameters import After, AnyDevice, Limit, Tenant, position
+from farmiq.timeseries.parameters import After, AnyDevice, Limit, SomeDevices, Tenant, checked_ids, position
 
 
 class StreamPage(msgspec.Struct, frozen=True):
@@ -37,10 +37,17 @@ class LossPage(msgspec.Struct, frozen=True):
 def stream_routes(pool: Pool, guards: Sequence[Any]) -> list[Any]:
     @get("/api/v1/streams", guards=guards, tags=["streams"])
     async def streams(
-        tenant_id: Tenant, device_id: AnyDevice = None, after: After = None, limit: Limit = 1000
+        tenant_id: Tenant,
+        device_id: AnyDevice = None,
+        device_ids: SomeDevices = None,
+        after: After = None,
+        limit: Limit = 1000,
     ) -> StreamPage:
-        """Coverage of each stream: what is stored, declared lost, and missing."""
+        """Coverage of each stream: what is stored, declared lost, and missing. With `device_ids` all of those devices at once."""
+        some = checked_ids(device_ids)
         async with asking(pool) as connection:
+            if some is not None:
+                return StreamPage(await completeness.streams_of(connection, tenant_id=tenant_id, device_ids=some), None)
             rows = await completeness.streams(
                 connection, tenant_id=tenant_id, device_id=device_id, after=position(after, AfterStream), limit=limit
             )

@@ -55,7 +55,7 @@ EDGE_COLUMNS = {
     ),
     "retired_samples": "samples",
     "ops_alerts": (
-        "id tenant_id kind subject dedupe_key status evidence opened_at last_seen_at acked_at acked_by closed_at"
+        "id tenant_id kind subject dedupe_key status evidence opened_at last_seen_at acked_at acked_by closed_at note"
     ),
 }
 CLOUD_COLUMNS = {

@@ -45,6 +45,8 @@ EDGE_REVISIONS = [
     "edge_0011",
     "edge_0012",
     "edge_0013",
+    "edge_0014",
+    "edge_0015",
 ]
 CLOUD_REVISIONS = [
     "cloud_0001",
@@ -53,7 +55,7 @@ CLOUD_REVISIONS = [
     "cloud_0004",
     "cloud_0005",
     "cloud_0006",
-    *(f"cloud_{number:04d}" for number in range(7, 12)),
+    *(f"cloud_{number:04d}" for number in range(7, 13)),
 ]
 
 MakePackage = Callable[..., str]

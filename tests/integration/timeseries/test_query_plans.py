@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from farmiq.kit.postgres import Connection, Pool
-from farmiq.timeseries import aggregates, completeness, queries
+from farmiq.timeseries import aggregates, completeness, queries, spans
 from farmiq.timeseries.paging import AfterBucket
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
@@ -83,6 +83,8 @@ def _literal(value: Any) -> str:
             return str(value)
         case datetime():
             return f"'{value.isoformat()}'"
+        case timedelta():
+            return f"'{value.total_seconds()} seconds'"
         case list():
             return "ARRAY[" + ", ".join(map(_literal, value)) + "]::uuid[]"
     assert re.fullmatch(r"[\w.-]*", str(value))
@@ -188,3 +190,12 @@ async def expect_gaps_to_read_one_row_beside_each(watched: Watched) -> None:
     assert (gap.first_seq, gap.last_seq) == (100, 199)
     assert None not in (gap.after_ts, gap.before_ts)
     assert watched.rows_read() <= 4
+
+
+async def test_what_came_late_is_found_by_one_step_for_each_part_of_the_range(watched: Watched) -> None:
+    """The samples of the first 13 hours came weeks later: nine parts of 86 minutes and a piece of a tenth."""
+    part = (END - START) / spans.PROBES
+    connection = cast("Connection", watched)
+    late = await spans.late_parts(connection, "demo", "node-3", START, part, timedelta(minutes=1))
+    assert [number for number, _ in late] == list(range(10))
+    assert watched.rows_read() <= spans.PROBES

@@ -13,6 +13,7 @@ Away:     PostgreSQL away: stops acknowledging, keeps the session, tries again u
           devices wait in memory, and a device that misses one sends again and is told again.
 
 The files, in the order of a message's way: `consumer`, `screening` and `integrator_events` (pure), `handlers` (the transaction),
-`routing` (to the owners), `store`, `acknowledgements` (pure), `publisher`; beside it `devices` (who may speak), `api`,
-`counters`, `cleanup` and `jobs` (what need not be remembered), `settings`, `main`.
+`routing` (to the owners), `station_losses` (the alert for a person), `store`, `acknowledgements` (pure), `publisher`; beside it
+`devices` (who may speak), `register` (the same, read page by page), `issuing`, `paste` and `broker_logins` (a device's secrets,
+and who is told what), `api`, `device_routes`, `counters`, `cleanup` and `jobs` (what need not be remembered), `settings`, `main`.
 """

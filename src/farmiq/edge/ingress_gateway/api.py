@@ -12,6 +12,7 @@ from farmiq.edge.ingress_gateway import store
 from farmiq.edge.ingress_gateway.counters import Counters, Stats
 from farmiq.kit.http_server import ApiError, require_bearer
 from farmiq.kit.postgres import Pool
+from farmiq.timeseries.asking import asking
 from farmiq.timeseries.paging import cursor
 from farmiq.timeseries.parameters import After, position
 
@@ -69,7 +70,7 @@ def routes(pool: Pool, counters: Counters, admin_token: str) -> list[Any]:
         limit: Annotated[int, QueryParameter(ge=1, le=1000)] = 100,
     ) -> RejectedPage:
         """Messages that were not taken, newest first, with the reason. One whose topic could not be read has no tenant."""
-        async with pool.acquire() as connection:
+        async with asking(pool) as connection:
             rows = await store.rejected(connection, tenant_id, reason, position(after, AfterRejected), limit)
         messages = [RejectedMessage(**row) for row in rows]
         return RejectedPage(messages, _next(messages[-1]) if len(messages) == limit else None)
@@ -77,7 +78,7 @@ def routes(pool: Pool, counters: Counters, admin_token: str) -> list[Any]:
     @get("/api/v1/ingress/rejected/{rejected_id:uuid}", guards=guards, tags=["ingress"])
     async def rejected_one(rejected_id: FromPath[UUID]) -> RejectedPayload:
         """One of them, with the beginning of what the device sent."""
-        async with pool.acquire() as connection:
+        async with asking(pool) as connection:
             row = await store.rejected_one(connection, rejected_id, PAYLOAD_SHOWN_BYTES)
         if row is None:
             raise ApiError(404, "unknown_message", f"There is no rejected message {rejected_id}, or no longer")

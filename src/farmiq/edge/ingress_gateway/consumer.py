@@ -43,4 +43,4 @@ async def consume(
         mqtt.acknowledge(messages)
         acks.note(outcomes)
         announcer.announce()
-        counters.committed(len(messages), outcomes)
+        counters.committed(len(messages), outcomes, life.clock.now())

@@ -1,6 +1,7 @@
 """What this replica has done since it started: the metrics, and the figures of `GET /api/v1/ingress/stats`."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import msgspec
 from prometheus_client import CollectorRegistry, Counter
@@ -8,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter
 from farmiq.edge.ingress_gateway.handlers import Outcome
 from farmiq.edge.ingress_gateway.screening import Refusal, Screened
 from farmiq.kit.logging import get_logger
+from farmiq.timeseries.delay import delay_histogram
 
 log = get_logger(__name__)
 
@@ -25,20 +27,35 @@ class Stats(msgspec.Struct):
 class Counters:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.stats = Stats()
-        self._messages = Counter("ingress_messages_received", "Device messages committed.", registry=registry)
-        self._samples = Counter("ingress_samples_stored", "Samples stored for the first time.", registry=registry)
-        self._duplicates = Counter("ingress_duplicates", "Messages that had been stored before.", registry=registry)
-        self._rejected = Counter("ingress_rejected", "Messages kept as rejected.", ["reason"], registry=registry)
-        self._acks = Counter("ingress_acks_published", "Acknowledgements sent to devices.", registry=registry)
+        self._messages = Counter(
+            "farmiq_ingress_messages", "Device messages committed, by what they were.", ["outcome"], registry=registry
+        )
+        for outcome in (
+            "new",
+            "duplicate",
+            "rejected",
+        ):  # a rise from nothing is only seen of what was shown as nothing
+            self._messages.labels(outcome)
+        self._samples = Counter(
+            "farmiq_ingress_samples_stored", "Samples stored for the first time.", registry=registry
+        )
+        self._rejected = Counter("farmiq_ingress_rejected", "Messages kept as rejected.", ["reason"], registry=registry)
+        self._acks = Counter("farmiq_ingress_acks_published", "Acknowledgements sent to devices.", registry=registry)
+        self._delay = delay_histogram("farmiq_edge_delay_seconds", "sensor to the edge's database", registry)
 
-    def committed(self, messages: int, outcomes: Sequence[Outcome]) -> None:
-        self._messages.inc(messages)
+    def committed(self, messages: int, outcomes: Sequence[Outcome], committed_at: datetime) -> None:
+        duplicates = sum(outcome.duplicates for outcome in outcomes)
+        rejected = sum(len(outcome.refusals) for outcome in outcomes)
+        self._messages.labels("new").inc(messages - duplicates - rejected)
+        self._messages.labels("duplicate").inc(duplicates)
+        self._messages.labels("rejected").inc(rejected)
         self.stats.messages_received += messages
         for outcome in outcomes:
             self._samples.inc(outcome.samples_stored)
-            self._duplicates.inc(outcome.duplicates)
             self.stats.samples_stored += outcome.samples_stored
             self.stats.duplicates += outcome.duplicates
+            for lane, newest_at in outcome.newest:
+                self._delay.labels(lane).observe(max(0.0, (committed_at - newest_at).total_seconds()))
             for message in outcome.traces_made:
                 self._log_trace(message)
             for refusal in outcome.refusals:

@@ -15,6 +15,11 @@ from farmiq.kit.errors import Rejected
 from farmiq.kit.postgres import Connection
 from farmiq.timeseries.stream import Origin
 
+# One change of the register at a time is carried to the broker: the letters "farmiq-d".
+REGISTER_LOCK_KEY: Final = int.from_bytes(b"farmiq-d", "big")
+CHANNEL: Final = "farmiq_devices"
+"""Whoever keeps a broker's files in line listens here. Told with the commit of each change."""
+
 # A device's id is its user name and client id at the broker, where services and people log in too.
 RESERVED_PREFIXES: Final = ("edge-", "cloud-", "farmiq-")
 RESERVED_NAMES: Final = frozenset({"operator"})
@@ -35,21 +40,26 @@ _ADD = """
            http_token_hash = excluded.http_token_hash, credential_at = excluded.credential_at, revoked_at = NULL
      WHERE (known.tenant_id, known.farm_id, known.barn_id) = (excluded.tenant_id, excluded.farm_id, excluded.barn_id)
        AND (known.credential_at IS NULL OR known.revoked_at IS NOT NULL)
-    RETURNING *
+    RETURNING *, pg_notify('farmiq_devices', '')
 """
 _ROTATE = """
     UPDATE devices SET mqtt_password_hash = $2, http_token_hash = $3, credential_at = now()
      WHERE device_id = $1 AND revoked_at IS NULL
-    RETURNING *
+    RETURNING *, pg_notify('farmiq_devices', '')
 """
 # What was given up stays given up: should anybody clear revoked_at by hand, the old secrets open nothing.
 _REVOKE = """
     UPDATE devices SET revoked_at = coalesce(revoked_at, now()), mqtt_password_hash = NULL, http_token_hash = NULL
      WHERE device_id = $1
-    RETURNING *
+    RETURNING *, pg_notify('farmiq_devices', '')
 """
 _ONE = "SELECT * FROM devices WHERE device_id = $1"
 _ALL = "SELECT * FROM devices ORDER BY tenant_id, farm_id, barn_id, device_id"
+_REGISTERED = """
+    SELECT count(*) FILTER (WHERE revoked_at IS NULL) AS count,
+           coalesce(array_agg(device_id) FILTER (WHERE revoked_at IS NOT NULL), '{}') AS revoked_ids
+      FROM devices WHERE $1::text IS NULL OR tenant_id = $1
+"""
 _HOLDER = "SELECT * FROM devices WHERE http_token_hash = $1 AND revoked_at IS NULL"
 
 
@@ -90,6 +100,13 @@ class Device(Struct, frozen=True):
     @property
     def origin(self) -> Origin:
         return Origin(self.tenant_id, self.farm_id, self.barn_id, self.device_id)
+
+
+class Registered(Struct, frozen=True):
+    """How many devices may speak, and which ones may not any more."""
+
+    count: int
+    revoked_ids: list[str]
 
 
 class Credential(Struct, frozen=True):
@@ -166,6 +183,13 @@ async def find(connection: Connection, device_id: str) -> Device:
 
 async def everyone(connection: Connection) -> list[Device]:
     return [_device(row) for row in await connection.fetch(_ALL)]
+
+
+async def registered(connection: Connection, tenant_id: str | None = None) -> Registered:
+    """Of one tenant, or of all."""
+    row = await connection.fetchrow(_REGISTERED, tenant_id)
+    assert row is not None  # noqa: S101 - an aggregate always has its one row
+    return Registered(row["count"], row["revoked_ids"])
 
 
 async def logins(connection: Connection) -> list[tuple[Device, str | None]]:

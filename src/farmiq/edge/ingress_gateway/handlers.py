@@ -8,7 +8,7 @@ import msgspec
 
 from farmiq.contracts.ack import AckResult
 from farmiq.contracts.status import DeviceStatus
-from farmiq.contracts.telemetry import TelemetryLoss
+from farmiq.contracts.telemetry import Lane, TelemetryLoss
 from farmiq.edge.ingress_gateway import store
 from farmiq.edge.ingress_gateway.acknowledgements import Verdict
 from farmiq.edge.ingress_gateway.routing import route
@@ -20,7 +20,8 @@ from farmiq.kit.errors import Rejected
 from farmiq.kit.micro_batch import together_or_alone
 from farmiq.kit.mqtt import Message
 from farmiq.kit.postgres import Connection, Pool
-from farmiq.timeseries.samples import StreamBatch
+from farmiq.timeseries.delay import last_sample
+from farmiq.timeseries.samples import SingleReading, StreamBatch
 from farmiq.timeseries.stream import Origin
 
 Judged = Screened | Refusal
@@ -38,6 +39,8 @@ class Outcome(msgspec.Struct, frozen=True):
     duplicates: int
     refusals: list[Refusal]
     traces_made: list[Screened]
+    newest: list[tuple[Lane, datetime]]
+    """The last sample of each batch that was new, for how long it took."""
 
 
 async def ingest(
@@ -94,6 +97,7 @@ async def _commit(
         len(repeated),
         refusals,
         [message for message in accepted if message.is_trace_made],
+        [last_sample(message.body) for message in accepted if isinstance(message.body, StreamBatch | SingleReading)],
     )
 
 

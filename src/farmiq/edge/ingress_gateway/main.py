@@ -5,6 +5,7 @@ from farmiq.contracts import topics
 from farmiq.edge.ingress_gateway.api import routes
 from farmiq.edge.ingress_gateway.consumer import consume, require_broker
 from farmiq.edge.ingress_gateway.counters import Counters
+from farmiq.edge.ingress_gateway.device_routes import device_routes
 from farmiq.edge.ingress_gateway.jobs import jobs
 from farmiq.edge.ingress_gateway.publisher import AckPublisher
 from farmiq.edge.ingress_gateway.settings import GatewaySettings
@@ -41,7 +42,8 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
                 group.create_task(
                     life.until_stopped(keep_jobs(life, pool, housekeeping, instance_id(life.service, environ)))
                 )
-                group.create_task(serve_http(life, settings, routes(pool, counters, settings.admin_token)))
+                served = [*routes(pool, counters, settings.admin_token), *device_routes(pool, settings)]
+                group.create_task(serve_http(life, settings, served))
             await acks.tell_the_rest()
         finally:
             await mqtt.stop()

@@ -10,6 +10,7 @@ from farmiq.contracts.telemetry import TelemetryLoss
 from farmiq.contracts.weighvision import ImageCaptured
 from farmiq.edge.ingress_gateway.integrator_events import IntegratorEvent, LoneCapture, forwarded
 from farmiq.edge.ingress_gateway.screening import Refusal, Screened, refuse
+from farmiq.edge.ingress_gateway.station_losses import note_station_losses
 from farmiq.edge.media_store import intake as media
 from farmiq.edge.telemetry_timeseries import intake as telemetry
 from farmiq.edge.telemetry_timeseries.sync_mode import SyncPlan
@@ -43,6 +44,7 @@ async def route(
     passed_on += [(message, body) for message, body in lone if not refused[message]]
     events = [forwarded(message.origin, message.event_id, message.trace_id, body) for message, body in passed_on]
     await outbox.append(connection, events)
+    await note_station_losses(connection, _of(new, IntegratorEvent), received_at)
     refusals = {
         message: refuse(message, code, "the owner would not take it") for message, code in refused.items() if code
     }

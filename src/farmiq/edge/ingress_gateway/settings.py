@@ -3,23 +3,35 @@ from typing import Annotated
 from msgspec import Meta
 
 from farmiq.edge.telemetry_timeseries.sync_mode import SyncMode, SyncPlan, SyncWindow
-from farmiq.kit.settings import HttpSettings, Port, Positive, Secret, Settings
+from farmiq.kit.settings import AdminToken, DatabaseUrl, HttpSettings, Id, MqttUrl, Port, Positive, Settings
 
 
 class GatewaySettings(HttpSettings, frozen=True, kw_only=True):
     port: Port = 5103
-    database_url: Secret
-    mqtt_url: Secret
-    admin_token: Secret
+    database_url: DatabaseUrl
+    mqtt_url: MqttUrl
+    admin_token: AdminToken
     ingress_batch_messages: Annotated[int, Meta(ge=1, le=5000)] = 500
+    """At most so many messages in one transaction."""
     ingress_batch_wait_ms: Annotated[int, Meta(ge=0, le=1000)] = 20
+    """How long a transaction waits for more messages."""
     ingress_ack_interval_ms: Annotated[int, Meta(ge=0, le=5000)] = 100
+    """A device is told at most once in this time; what was stored meanwhile is one acknowledgement."""
     telemetry_sync_mode: Annotated[SyncMode, Meta(description="what the cloud is told: raw, aggregated or both")] = (
         "raw"
     )
     telemetry_sync_window: Annotated[SyncWindow, Meta(description="which aggregates: 1m, 1h or 1d")] = "1m"
     telemetry_sync_settle_seconds: Annotated[int, Meta(ge=0, le=86_400)] = 30
     """How long after its window closed, or after late samples came, an aggregate is sent."""
+
+    mqtt_device_url: Annotated[str, Meta(min_length=1, description="mqtt://host:port, or mqtts:// for TLS")] | None = (
+        None
+    )
+    """Where devices log in, told to whoever adds one. Not set: the host and port of MQTT_URL."""
+    broker_logins_kept: bool = False
+    """True where the broker's files follow the register by themselves, as `farmiq up` does. Else a person is told what to add."""
+    fixed_devices: tuple[Id, ...] = ()
+    """Devices whose secrets are made elsewhere: they can be neither rotated nor revoked over HTTP."""
 
     @property
     def sync_plan(self) -> SyncPlan:
@@ -30,6 +42,8 @@ class CleanupSettings(Settings, frozen=True, kw_only=True):
     """Read by the jobs, in the service and in `farmiq jobs run`."""
 
     ingress_dedupe_ttl_hours: Positive = 72
+    """How long the id of a message is remembered."""
     ingress_rejected_ttl_hours: Positive = 168
+    """How long a rejected message can be looked at."""
     ingress_rejected_rows_max: Annotated[int, Meta(ge=1000)] = 20_000
     """Each row holds up to 64 KiB of what a device sent."""

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from litestar import Request, Response, post
-from litestar.params import FromPath, JSONBody
+from litestar.params import FromPath, JSONBody, QueryParameter
 from msgspec import Struct
 from msgspec.structs import replace
 from structlog.contextvars import get_contextvars
@@ -29,12 +29,13 @@ from farmiq.edge.media_store.worker import LEASE_SECONDS
 from farmiq.kit.clock import Clock
 from farmiq.kit.http_server import ApiError
 from farmiq.kit.ids import new_id
-from farmiq.kit.postgres import Pool
+from farmiq.kit.postgres import Connection, Pool
 from farmiq.kit.s3 import ObjectStore
 from farmiq.timeseries.asking import asking
 from farmiq.timeseries.stream import Origin
 
 AnyRequest = Request[Any, Any, Any]
+Awaited = Annotated[bool, QueryParameter(description="false: only asks whether it is there")]
 
 
 class PictureState(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -60,15 +61,15 @@ def device_routes(
         With `contentLength` and `sha256` the URL is the object store's own, for that very body. Without them it leads back here,
         where the bytes are counted and checked as they come. Tenant, farm, barn and device must be those of the token.
         """
-        origin = await authenticate(pool, request)
-        refuse_request(origin, data, settings.media_bytes_max)
-        trace_id = data.trace_id or str(get_contextvars()["trace_id"])
-        new = _picture(origin, data, bucket, clock.now() + timedelta(seconds=settings.media_url_seconds), trace_id)
-        base_url = settings.media_public_url or str(request.base_url)
-        new, answer, way = sign(signer, new, base_url, settings.media_url_seconds)
-        async with counting_throttled(inspector.counters):
+        async with asking(pool) as connection, counting_throttled(inspector.counters):
+            origin = await authenticate(connection, request)
+            refuse_request(origin, data, settings.media_bytes_max)
+            trace_id = data.trace_id or str(get_contextvars()["trace_id"])
+            new = _picture(origin, data, bucket, clock.now() + timedelta(seconds=settings.media_url_seconds), trace_id)
+            base_url = settings.media_public_url or str(request.base_url)
+            new, answer, way = sign(signer, new, base_url, settings.media_url_seconds)
             await admit(
-                pool,
+                connection,
                 new,
                 presigns_per_minute=settings.media_presigns_per_minute,
                 first_check_seconds=settings.media_sweep_seconds,
@@ -77,17 +78,21 @@ def device_routes(
         return answer
 
     @post("/api/v1/media/images/{media_id:uuid}/complete", tags=["upload"], status_code=200)
-    async def complete(request: AnyRequest, media_id: FromPath[UUID]) -> Response[PictureState]:
+    async def complete(
+        request: AnyRequest, media_id: FromPath[UUID], awaited: Awaited = True
+    ) -> Response[PictureState]:
         """The picture is uploaded: look at it now. May be repeated.
 
         200 when it is stored, 202 when others are just being looked at and this one is next, 409 when it is not in the object
-        store yet (it stays awaited), 422 with the reason when it is refused.
+        store yet (it stays awaited), 422 with the reason when it is refused. With `awaited=false` it is only a question: nobody
+        waits for a picture that turns out not to be there.
         """
-        origin = await authenticate(pool, request)
+        async with asking(pool) as connection:
+            origin = await authenticate(connection, request)
         if looking.locked():
-            return _answer(await _announced(pool, origin, media_id, check_in_seconds=0.0), is_looked_at=False)
+            return _answer(await _noted(pool, origin, media_id, 0.0, is_awaited=awaited), is_looked_at=False)
         async with looking:
-            picture = await _announced(pool, origin, media_id, check_in_seconds=LEASE_SECONDS)
+            picture = await _noted(pool, origin, media_id, LEASE_SECONDS, is_awaited=awaited)
             if picture.state == "presigned":
                 await inspector.inspect(picture)
                 picture = await _found(pool, origin, media_id)
@@ -96,13 +101,12 @@ def device_routes(
     return [presign, complete]
 
 
-async def authenticate(pool: Pool, request: AnyRequest) -> Origin:
+async def authenticate(connection: Connection, request: AnyRequest) -> Origin:
     """The device that holds this token, and where it stands."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     device = None
     if scheme.lower() == "bearer" and token:
-        async with asking(pool) as connection:
-            device = await devices.holder_of(connection, token)
+        device = await devices.holder_of(connection, token)
     if device is None:
         raise ApiError(401, "unauthorized", "This route needs a device's HTTP token: Authorization: Bearer <token>")
     return device.origin
@@ -157,11 +161,14 @@ def _picture(origin: Origin, asked: PresignRequest, bucket: str, expires_at: dat
     )
 
 
-async def _announced(pool: Pool, origin: Origin, media_id: UUID, *, check_in_seconds: float) -> Picture:
+async def _noted(pool: Pool, origin: Origin, media_id: UUID, check_in_seconds: float, *, is_awaited: bool) -> Picture:
     """With a time to check in the future, the picture is the caller's to look at, as if it had been claimed."""
     await _found(pool, origin, media_id)
     async with asking(pool) as connection:
-        await store.announce(connection, media_id, check_in_seconds=check_in_seconds)
+        if is_awaited:
+            await store.announce(connection, media_id, check_in_seconds=check_in_seconds)
+        else:
+            await store.look_in(connection, media_id, check_in_seconds)
     return await _found(pool, origin, media_id)
 
 
@@ -177,7 +184,8 @@ def _answer(picture: Picture, *, is_looked_at: bool) -> Response[PictureState]:
     if picture.state == "refused":
         raise ApiError(422, picture.refused_reason or "refused", picture.refused_detail or "This picture was refused")
     if picture.state != "stored" and is_looked_at:
-        raise ApiError(409, "object_missing", "The picture is not in the object store yet. It stays awaited")
+        stays = ". It stays awaited" if picture.announced_at else ""
+        raise ApiError(409, "object_missing", f"The picture is not in the object store yet{stays}")
     state = PictureState(media_id=picture.media_id, state=picture.shown_state)
     if picture.state != "stored":
         return Response(state, status_code=202)

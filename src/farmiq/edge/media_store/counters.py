@@ -15,22 +15,31 @@ class Counters:
     """What this replica has done since it started, and how many pictures are in each state that is not the good one."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.presigned = Counter("media_uploads_presigned", "Upload URLs handed out.", ["way"], registry=registry)
-        self.throttled = Counter("media_presigns_throttled", "Requests for URLs that came too fast.", registry=registry)
+        self.presigned = Counter(
+            "farmiq_media_uploads_presigned", "Upload URLs handed out.", ["way"], registry=registry
+        )
+        self.throttled = Counter(
+            "farmiq_media_presigns_throttled", "Requests for URLs that came too fast.", registry=registry
+        )
         self.uploaded_bytes = Counter(
-            "media_uploaded_bytes", "Bytes that came through this service.", registry=registry
+            "farmiq_media_uploaded_bytes", "Bytes that came through this service.", registry=registry
         )
-        self.failed = Counter("media_inspections_failed", "Looks that ended in an error of ours.", registry=registry)
-        self._stored = Counter("media_stored", "Pictures verified and stored.", registry=registry)
+        self.failed = Counter(
+            "farmiq_media_inspections_failed", "Looks that ended in an error of ours.", registry=registry
+        )
+        self._stored = Counter("farmiq_media_stored", "Pictures verified and stored.", registry=registry)
+        self._stored_bytes = Counter("farmiq_media_stored_bytes", "Bytes of these pictures.", registry=registry)
         self._refused = Counter(
-            "media_refused", "Pictures refused after a look at them.", ["reason"], registry=registry
+            "farmiq_media_refused", "Pictures refused after a look at them.", ["reason"], registry=registry
         )
-        self._missing = Counter("media_missing", "Pictures announced that never came.", registry=registry)
-        self._expired = Counter("media_uploads_expired", "Upload URLs that nobody used.", registry=registry)
+        self._missing = Counter("farmiq_media_missing", "Pictures announced that never came.", registry=registry)
+        self._expired = Counter("farmiq_media_uploads_expired", "Upload URLs that nobody used.", registry=registry)
         self._seconds = Histogram(
-            "media_inspection_seconds", "Reading a picture back and decoding it.", registry=registry
+            "farmiq_media_inspection_seconds", "Reading a picture back and decoding it.", registry=registry
         )
-        self._states = Gauge("media_pictures", "Pictures that are not stored, by state.", ["state"], registry=registry)
+        self._states = Gauge(
+            "farmiq_media_pictures", "Pictures that are not stored, by state.", ["state"], registry=registry
+        )
 
     @contextmanager
     def inspected(self) -> Iterator[None]:
@@ -48,6 +57,7 @@ class Counters:
         match settled.outcome:
             case "stored":
                 self._stored.inc()
+                self._stored_bytes.inc(settled.size_bytes)
                 log.info("picture_stored", **facts)
             case "refused":
                 assert settled.unfit is not None  # noqa: S101 - nothing is refused without a reason

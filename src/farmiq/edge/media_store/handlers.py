@@ -36,20 +36,23 @@ class Settled(Struct, frozen=True):
     outcome: Outcome
     is_ours: bool = False
     unfit: Unfit | None = None
+    size_bytes: int = 0
 
 
-async def admit(pool: Pool, new: NewPicture, *, presigns_per_minute: int, first_check_seconds: float) -> None:
+async def admit(
+    connection: Connection, new: NewPicture, *, presigns_per_minute: int, first_check_seconds: float
+) -> None:
     """The row is committed before the URL is handed out: no upload is ever a stranger here."""
-    async with asking(pool) as connection, connection.transaction():
-        wait_seconds = await store.take_turn(connection, new.origin.device_id, presigns_per_minute)
-        if wait_seconds:
-            raise ApiError(
-                429,
-                "too_fast",
-                f"This device may ask for {presigns_per_minute} upload URLs a minute",
-                retry_after_seconds=int(wait_seconds + 0.999),
-            )
-        await store.add(connection, new, first_check_seconds=first_check_seconds)
+    wait_seconds = await store.add_in_turn(
+        connection, new, per_minute=presigns_per_minute, first_check_seconds=first_check_seconds
+    )
+    if wait_seconds:
+        raise ApiError(
+            429,
+            "too_fast",
+            f"This device may ask for {presigns_per_minute} upload URLs a minute",
+            retry_after_seconds=int(wait_seconds + 0.999),
+        )
 
 
 async def settle(pool: Pool, picture: Picture, finding: Sound | Unfit | GivenUp | Again, at: datetime) -> Settled:
@@ -82,7 +85,7 @@ async def _store(connection: Connection, picture: Picture, sound: Sound, at: dat
         connection, StoredPicture(stored.origin, stored.media_id, stored.session_id, at, stored.trace_id)
     )
     await vision_inference.look_at(connection, stored)
-    return Settled("stored", is_ours=True)
+    return Settled("stored", is_ours=True, size_bytes=sound.size_bytes)
 
 
 async def _refuse(connection: Connection, picture: Picture, unfit: Unfit) -> Settled:

@@ -5,22 +5,25 @@ from msgspec import Meta
 from farmiq.kit.pictures import PIXELS_MAX
 from farmiq.kit.s3 import PUT_SECONDS_MAX
 from farmiq.kit.s3_settings import Url
-from farmiq.kit.settings import HttpSettings, Port, Positive, Secret, Settings
+from farmiq.kit.settings import AdminToken, DatabaseUrl, HttpSettings, Port, Positive, Settings
 
 
 class MediaStoreSettings(HttpSettings, frozen=True, kw_only=True):
     port: Port = 5106
-    database_url: Secret
-    admin_token: Secret
+    database_url: DatabaseUrl
+    admin_token: AdminToken
     s3_public_endpoint: Url | None = None
     """The object store as devices and browsers reach it, when that is another address than S3_ENDPOINT. Signed into URLs."""
     media_public_url: Url | None = None
     """This service as devices reach it. Needed only behind a proxy that changes scheme or host."""
     media_bytes_max: Annotated[int, Meta(ge=1024, le=100 * 1024 * 1024)] = 10 * 1024 * 1024
+    """Of one picture. Larger ones are refused."""
     media_pixels_max: Annotated[int, Meta(ge=1, le=PIXELS_MAX)] = PIXELS_MAX
+    """Of one picture. Larger ones are refused."""
     media_presigns_per_minute: Annotated[int, Meta(ge=1, le=100_000)] = 300
     """Of one device, over all replicas. A station that was offline for a day sends its pictures at this pace."""
     media_url_seconds: Annotated[int, Meta(ge=1, le=PUT_SECONDS_MAX)] = PUT_SECONDS_MAX
+    """How long an upload URL is good for."""
     media_upload_grace_seconds: Positive = 3600
     """After its URL has expired, until an upload that never came is given up: one that began in time may end late."""
     media_sweep_seconds: Annotated[float, Meta(gt=0, le=3600)] = 60.0
@@ -35,6 +38,7 @@ class MediaRetentionSettings(Settings, frozen=True, kw_only=True):
     """Read by the jobs, in the service and in `farmiq jobs run`."""
 
     media_retention_days: Positive = 90
+    """From the day on which the picture was taken."""
     media_delete_unfinalized: bool = False
     """True deletes pictures past their retention although their weigh session was never finalized."""
     retention_require_sync: bool = True

@@ -16,25 +16,28 @@ from farmiq.timeseries.stream import Origin
 
 _COLUMNS = ", ".join("id AS media_id" if name == "media_id" else name for name in Picture.__struct_fields__)
 
-# `used_to` runs ahead of the clock by one share of a minute for each URL, and by a minute at most.
-_TAKE_TURN = """
-    INSERT INTO media_presign_pace AS pace (device_id, used_to)
-    VALUES ($1, clock_timestamp() + interval '1 minute' / $2::int)
-    ON CONFLICT (device_id) DO UPDATE
-       SET used_to = greatest(pace.used_to, clock_timestamp()) + interval '1 minute' / $2::int
-     WHERE greatest(pace.used_to, clock_timestamp()) + interval '1 minute' / $2::int
-           <= clock_timestamp() + interval '1 minute'
-    RETURNING true
-"""
-_TURN_IN = """
-    SELECT extract(epoch FROM used_to + interval '1 minute' / $2::int - interval '1 minute' - clock_timestamp())::float8
-      FROM media_presign_pace WHERE device_id = $1
-"""
-_ADD = """
+_INTO = """
     INSERT INTO media_objects
            (id, tenant_id, farm_id, barn_id, device_id, station_id, session_id, bucket, object_key, mime_type, size_bytes,
             sha256, captured_at, expires_at, trace_id, upload_token_hash, next_check_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, now() + make_interval(secs => $17))
+    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, now() + make_interval(secs => $17)
+"""
+# `used_to` runs ahead of the clock by one share of a minute for each URL, and by a minute at most. One statement is one
+# transaction and one way to the database: a station waits for this before each picture.
+_ADD_IN_TURN = f"""
+    WITH turn AS (
+      INSERT INTO media_presign_pace AS pace (device_id, used_to)
+      VALUES ($5, clock_timestamp() + interval '1 minute' / $18::int)
+      ON CONFLICT (device_id) DO UPDATE
+         SET used_to = greatest(pace.used_to, clock_timestamp()) + interval '1 minute' / $18::int
+       WHERE greatest(pace.used_to, clock_timestamp()) + interval '1 minute' / $18::int
+             <= clock_timestamp() + interval '1 minute'
+      RETURNING true)
+    {_INTO} FROM turn RETURNING true
+"""  # noqa: S608 - our own constants
+_TURN_IN = """
+    SELECT extract(epoch FROM used_to + interval '1 minute' / $2::int - interval '1 minute' - clock_timestamp())::float8
+      FROM media_presign_pace WHERE device_id = $1
 """
 _OF_DEVICE = f"SELECT {_COLUMNS} FROM media_objects WHERE id = $1 AND tenant_id = $2 AND device_id = $3"  # noqa: S608 - our own constants
 _OF_TENANT = f"SELECT {_COLUMNS} FROM media_objects WHERE id = $1 AND tenant_id = $2"  # noqa: S608 - our own constants
@@ -56,6 +59,9 @@ _ANNOUNCE = """
            next_check_at = CASE WHEN state IN ('presigned', 'missing') THEN now() + make_interval(secs => $5) END,
            state = CASE WHEN state = 'missing' THEN 'presigned' ELSE state END
      WHERE id = $1
+"""
+_LOOK_IN = """
+    UPDATE media_objects SET next_check_at = now() + make_interval(secs => $2) WHERE id = $1 AND state = 'presigned'
 """
 _BIND = "UPDATE media_objects SET session_id = $2 WHERE id = $1"
 _CLAIM_DUE = f"""
@@ -100,6 +106,7 @@ _SETTLED_BADLY = """
 _OLD = """
     SELECT id, bucket, object_key, session_id, kept_from FROM media_objects
      WHERE state <> 'presigned' AND kept_from < $1 AND (kept_from, id) > ($2, $3)
+       AND (state <> 'refused' OR object_removed_at IS NOT NULL)
      ORDER BY kept_from, id LIMIT $4
 """
 _OLD_REFUSED = """
@@ -129,20 +136,15 @@ _TALLY = """
 """
 
 
-async def take_turn(connection: Connection, device_id: str, per_minute: int) -> float:
-    """0 when the device may have a URL now, else after how many seconds."""
-    if await connection.fetchval(_TAKE_TURN, device_id, per_minute):
+async def add_in_turn(connection: Connection, new: NewPicture, *, per_minute: int, first_check_seconds: float) -> float:
+    """0 when the device had its turn and the picture is there, else after how many seconds it may ask again."""
+    if await connection.fetchval(_ADD_IN_TURN, *_values(new, first_check_seconds), per_minute):
         return 0.0
-    return max(1.0, await connection.fetchval(_TURN_IN, device_id, per_minute) or 0.0)
+    return max(1.0, await connection.fetchval(_TURN_IN, new.origin.device_id, per_minute) or 0.0)
 
 
 async def add(connection: Connection, new: NewPicture, *, first_check_seconds: float) -> None:
-    origin = new.origin
-    await connection.execute(
-        _ADD, new.media_id, origin.tenant_id, origin.farm_id, origin.barn_id, origin.device_id, new.station_id,
-        new.session_id, new.bucket, new.object_key, new.mime_type, new.size_bytes, new.sha256, new.captured_at,
-        new.expires_at, new.trace_id, new.upload_token_hash, first_check_seconds,
-    )  # fmt: skip
+    await connection.execute(_INTO, *_values(new, first_check_seconds))
 
 
 async def of_device(connection: Connection, media_id: UUID, origin: Origin) -> Picture | None:
@@ -182,6 +184,11 @@ async def announce(
 ) -> None:
     """Somebody says that it is there. What was known of it stays; what was not is filled in."""
     await connection.execute(_ANNOUNCE, media_id, session_id, size_bytes, sha256, check_in_seconds)
+
+
+async def look_in(connection: Connection, media_id: UUID, seconds: float) -> None:
+    """Whether or not anybody said that it is there. One that is settled stays as it is."""
+    await connection.execute(_LOOK_IN, media_id, seconds)
 
 
 async def bind(connection: Connection, media_id: UUID, session_id: UUID) -> None:
@@ -295,6 +302,15 @@ _CONDITIONS = {
 
 def _condition(name: str, number: int) -> str:
     return _CONDITIONS[name].format(number)
+
+
+def _values(new: NewPicture, first_check_seconds: float) -> tuple[object, ...]:
+    origin = new.origin
+    return (
+        new.media_id, origin.tenant_id, origin.farm_id, origin.barn_id, origin.device_id, new.station_id,
+        new.session_id, new.bucket, new.object_key, new.mime_type, new.size_bytes, new.sha256, new.captured_at,
+        new.expires_at, new.trace_id, new.upload_token_hash, first_check_seconds,
+    )  # fmt: skip
 
 
 def _one(row: asyncpg.Record | None) -> Picture | None:

@@ -19,6 +19,6 @@ Away:     the cloud cannot be reached (no connection, no answer in time, 408, 42
 The way of a batch through the files: `worker` (whose turn) → `delivery` (claim, send) → `envelopes` (rows to bytes, pure) →
 `requests` (what goes together, and who is to blame, pure) → `cloud` (HTTP) → `answers` (what an answer means, pure) →
 `settlement` → `store` and `outbox` (written down). `holding` renews the leases meanwhile; `breaker` (pure) says how long to
-pause; `wakeup` listens; `reporter` makes the `sync.batch` events; `sampler` and `counters` make the metrics; `janitor` retires
-old rows, as one of the `jobs`. `intake` is what edge-media-store calls, and `pictures` how a picture follows its event.
+pause; `outbox.wakeup` listens; `reporter` makes the `sync.batch` events; `sampler` and `counters` make the metrics; `janitor`
+retires old rows, as one of the `jobs`. `intake` is what edge-media-store calls, and `pictures` how a picture follows its event.
 """

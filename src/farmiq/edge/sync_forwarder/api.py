@@ -6,18 +6,24 @@ from litestar import get, post
 from litestar.params import FromQuery, JSONBody, QueryParameter
 from msgspec import Meta, Struct
 
+from farmiq.contracts.ids import ID_PATTERN
 from farmiq.edge.sync_forwarder import store
-from farmiq.edge.sync_forwarder.wakeup import Wakeup
+from farmiq.edge.sync_forwarder.store import Link
 from farmiq.kit.http_server import ApiError, require_bearer
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import Pool
-from farmiq.outbox import backlog, redrive
+from farmiq.outbox import backlog, holders, redrive
 from farmiq.outbox.backlog import Entry, Status
+from farmiq.outbox.holders import DeadGroup, Holder
 from farmiq.outbox.redrive import DeadLetters
+from farmiq.outbox.wakeup import Wakeup
+from farmiq.timeseries.asking import asking
 
 log = get_logger(__name__)
 
 Limit = Annotated[int, QueryParameter(ge=1, le=1000)]
+Tenant = Annotated[str, QueryParameter(pattern=ID_PATTERN, max_length=64)]
+AnyTenant = Annotated[str | None, QueryParameter(pattern=ID_PATTERN, max_length=64)]
 
 
 class SyncState(Struct, frozen=True, kw_only=True):
@@ -32,6 +38,17 @@ class SyncState(Struct, frozen=True, kw_only=True):
 class Entries(Struct, frozen=True):
     count: int
     entries: list[Entry]
+
+
+class SyncDetail(Struct, frozen=True):
+    """Who sends what just now, and the way of each tenant."""
+
+    holders: list[Holder]
+    links: list[Link]
+
+
+class DeadGroups(Struct, frozen=True):
+    groups: list[DeadGroup]
 
 
 class Triggered(Struct, frozen=True):
@@ -83,7 +100,7 @@ def routes(pool: Pool, *wakeups: Wakeup) -> list[Any]:
     @get("/api/v1/sync/state", tags=["sync"])
     async def state() -> SyncState:
         """How far behind the cloud is, over all tenants and replicas."""
-        async with pool.acquire() as connection:
+        async with asking(pool) as connection:
             depth = await backlog.measure(connection)
             marks = await store.marks(connection)
         return SyncState(
@@ -113,16 +130,30 @@ def routes(pool: Pool, *wakeups: Wakeup) -> list[Any]:
 def admin_routes(pool: Pool, wakeup: Wakeup, admin_token: str) -> list[Any]:
     guards = [require_bearer(admin_token)]
 
+    @get("/api/v1/sync/detail", tags=["admin"], guards=guards)
+    async def detail() -> SyncDetail:
+        """Leases by forwarder, and the breaker of each tenant."""
+        async with asking(pool) as connection:
+            return SyncDetail(await holders.holders(connection), await store.links(connection))
+
+    @get("/api/v1/sync/dlq/groups", tags=["admin"], guards=guards)
+    async def groups(tenant_id: Tenant) -> DeadGroups:
+        """Dead letters of a tenant by what the cloud said about them; of more than 50,000 the latest."""
+        async with asking(pool) as connection:
+            return DeadGroups(await holders.dead_groups(connection, tenant_id))
+
     @get("/api/v1/sync/dlq", tags=["admin"], guards=guards)
-    async def dlq(limit: Limit = 100) -> Entries:
-        """Events that were given up, with the reason."""
-        return await _entries(pool, "dlq", limit)
+    async def dlq(limit: Limit = 100, tenant_id: AnyTenant = None) -> Entries:
+        """Events that were given up, with the reason; of all tenants, or of one."""
+        async with asking(pool) as connection:
+            found = await backlog.dead_letters(connection, tenant_id, limit=limit)
+        return Entries(len(found), found)
 
     @post("/api/v1/sync/redrive", tags=["admin"], guards=guards, status_code=200)
     async def redrive_dead_letters(data: JSONBody[RedriveRequest]) -> Redriven:
         """Try dead letters again as if they were new."""
         chosen = data.chosen()
-        async with pool.acquire() as connection:
+        async with asking(pool) as connection:
             if data.dry_run:
                 return Redriven(0, await redrive.count_dead_letters(connection, chosen))
             count = await redrive.redrive(connection, chosen)
@@ -133,16 +164,16 @@ def admin_routes(pool: Pool, wakeup: Wakeup, admin_token: str) -> list[Any]:
     @post("/api/v1/sync/unclaim-stuck", tags=["admin"], guards=guards, status_code=200)
     async def unclaim_stuck(data: JSONBody[UnclaimRequest]) -> Unclaimed:
         """Take rows back from a forwarder that is gone: those whose lease is over, or which it has had for longer than that."""
-        async with pool.acquire() as connection:
+        async with asking(pool) as connection:
             count = await redrive.unclaim(connection, older_than_seconds=data.older_than_seconds)
         log.info("claims_taken_back", events=count)
         wakeup.poke()
         return Unclaimed(count)
 
-    return [dlq, redrive_dead_letters, unclaim_stuck]
+    return [detail, groups, dlq, redrive_dead_letters, unclaim_stuck]
 
 
 async def _entries(pool: Pool, status: Status | None, limit: int) -> Entries:
-    async with pool.acquire() as connection:
+    async with asking(pool) as connection:
         found = await backlog.entries(connection, status, limit=limit)
     return Entries(len(found), found)

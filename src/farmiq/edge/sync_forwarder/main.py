@@ -18,10 +18,10 @@ from farmiq.edge.sync_forwarder.pictures.upload import Uploader
 from farmiq.edge.sync_forwarder.pictures.wanted import answer_wanted
 from farmiq.edge.sync_forwarder.pictures.worker import PictureWorker
 from farmiq.edge.sync_forwarder.reporter import report_batches
+from farmiq.edge.sync_forwarder.room import room_routes
 from farmiq.edge.sync_forwarder.sampler import sample
 from farmiq.edge.sync_forwarder.settings import SyncForwarderSettings
 from farmiq.edge.sync_forwarder.settlement import Settlement
-from farmiq.edge.sync_forwarder.wakeup import Wakeup, listen
 from farmiq.edge.sync_forwarder.worker import Worker
 from farmiq.kit.http_client import open_session
 from farmiq.kit.http_server import serve_http
@@ -32,6 +32,7 @@ from farmiq.kit.postgres import Pool, open_pool, ping, require_schema
 from farmiq.kit.s3 import ObjectStore
 from farmiq.kit.settings import load
 from farmiq.outbox.floors import Floors
+from farmiq.outbox.wakeup import Wakeup, listen
 
 POOL_REST = 8
 """Connections for everything that is not a request to the cloud: the claims, the API, samples, jobs."""
@@ -67,7 +68,9 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(worker.run())
             group.create_task(_send_pictures(life, pool, picture_wakeup, settings, picture_counters, rng, replica))
-            group.create_task(life.until_stopped(listen(settings.database_url, wakeup, picture_wakeup)))
+            group.create_task(
+                life.until_stopped(listen(settings.database_url, wakeup, picture_wakeup, service=life.service))
+            )
             group.create_task(life.until_stopped(sample(life, pool, counters, picture_counters)))
             group.create_task(life.until_stopped(keep_jobs(life, pool, housekeeping, replica)))
             if settings.sync_batch_events_seconds:
@@ -134,7 +137,8 @@ async def _report(life: Lifetime, pool: Pool, wakeup: Wakeup, settings: SyncForw
 
 
 def _routes(pool: Pool, wakeup: Wakeup, picture_wakeup: Wakeup, settings: SyncForwarderSettings) -> list[Any]:
-    everybodys = [*routes(pool, wakeup, picture_wakeup), *picture_routes(pool)]
+    room = room_routes(settings.edge_data_dir)
+    everybodys = [*routes(pool, wakeup, picture_wakeup), *picture_routes(pool), *room]
     if not settings.internal_admin_enabled or settings.admin_token is None:
         return everybodys
     token = settings.admin_token

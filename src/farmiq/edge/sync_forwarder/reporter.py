@@ -13,12 +13,12 @@ from farmiq.contracts import event_types
 from farmiq.contracts.sync import SyncBatchAcked, SyncBatchSent
 from farmiq.edge.sync_forwarder import store
 from farmiq.edge.sync_forwarder.store import Report
-from farmiq.edge.sync_forwarder.wakeup import Wakeup
 from farmiq.kit.ids import new_id
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import RETRY, Pool
 from farmiq.outbox import Event, append
+from farmiq.outbox.wakeup import Wakeup
 
 PRIORITY: Final = -100
 """Behind everything that was measured: a backlog is not held up by what is said about it."""

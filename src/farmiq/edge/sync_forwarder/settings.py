@@ -5,7 +5,7 @@ from msgspec import Meta
 
 from farmiq.contracts.limits import EDGE_BATCH_BYTES_MAX, EDGE_BATCH_EVENTS_MAX
 from farmiq.edge.sync_forwarder.compression import Compression
-from farmiq.kit.settings import BadSettings, HttpSettings, Id, Port, Positive, Secret, Settings
+from farmiq.kit.settings import BadSettings, DatabaseUrl, HttpSettings, Id, Port, Positive, Secret, Settings
 from farmiq.outbox.verdicts import RetryPolicy
 
 BATCH_ROUTE = "/api/v1/edge/batch"
@@ -14,7 +14,7 @@ PAUSE_SECONDS_MAX = 60.0
 
 class SyncForwarderSettings(HttpSettings, frozen=True, kw_only=True):
     port: Port = 5108
-    database_url: Secret
+    database_url: DatabaseUrl
     cloud_ingestion_url: Annotated[
         str,
         Meta(
@@ -23,12 +23,22 @@ class SyncForwarderSettings(HttpSettings, frozen=True, kw_only=True):
         ),
     ]
     cloud_ingestion_token: Secret
+    """Who this edge is to the cloud: `farmiq edge add` prints it."""
     edge_cluster_id: Id
+    """The name that the token was made for."""
+    edge_data_dir: str | None = None
+    """A folder on the disk that fills up while the cloud is away: the database's, or that of the pictures. Only its free room
+    is looked at, and told in `GET /api/v1/sync/room`."""
     outbox_batch_size: Annotated[int, Meta(ge=1, le=EDGE_BATCH_EVENTS_MAX)] = 100
+    """At most so many events in one request."""
     outbox_lease_seconds: Positive = 120
+    """How long events belong to the replica that claimed them. It is renewed while they are sent."""
     outbox_max_attempts: Positive = 10
+    """Then an event that the cloud refuses is a dead letter. A cloud that is away costs none."""
     outbox_backoff_cap_seconds: Positive = 300
+    """The longest wait between two attempts."""
     sync_interval_ms: Positive = 60_000
+    """How often it looks for events if nobody woke it."""
     sync_requests_in_flight: Annotated[int, Meta(ge=1, le=32)] = 4
     """To the cloud at the same time, also for one tenant: a farm has one tenant and a long way to the cloud. The order inside
     a tenant is then that in which requests set out; 1 makes it that in which they arrive, as far as one replica goes."""
@@ -45,10 +55,15 @@ class SyncForwarderSettings(HttpSettings, frozen=True, kw_only=True):
     ) = None
     """Without it pictures stay at the edge, and their rows wait."""
     s3_endpoint: Annotated[str, Meta(min_length=1)] | None = None
+    """The object store of the edge, where pictures are read."""
     s3_access_key: Secret | None = None
+    """Who we are there."""
     s3_secret_key: Secret | None = None
+    """The other half of the key."""
     s3_region: str = "us-east-1"
+    """Signed into every request; stores of your own mostly take any."""
     media_sync_parallel: Annotated[int, Meta(ge=1, le=32)] = 2
+    """Pictures that are sent at the same time."""
     media_sync_bytes_in_flight: Annotated[int, Meta(ge=1024 * 1024)] = 32 * 1024 * 1024
     """Of pictures that are being sent, all together. A larger picture goes alone."""
     media_sync_bytes_per_second: Annotated[int, Meta(ge=0)] = 1_000_000
@@ -58,7 +73,9 @@ class SyncForwarderSettings(HttpSettings, frozen=True, kw_only=True):
     media_sync_stall_seconds: Positive = 30
     """Until an upload of which no byte moves counts as broken off."""
     internal_admin_enabled: bool = False
+    """Opens the routes that redrive dead letters."""
     admin_token: Secret | None = None
+    """Opens these routes. Needed with INTERNAL_ADMIN_ENABLED."""
 
     def __post_init__(self) -> None:
         if self.cloud_media_url and not (self.s3_endpoint and self.s3_access_key and self.s3_secret_key):
@@ -88,3 +105,4 @@ class OutboxRetentionSettings(Settings, frozen=True, kw_only=True):
     """Read by the job, in the service and in `farmiq jobs run`."""
 
     outbox_retention_days: Positive = 30
+    """Acknowledged events, from their acknowledgement on. No other event is ever deleted."""

@@ -114,7 +114,7 @@ class Settlement:
         self._counters.events_failed.inc(sum(outcome.status != "acked" for outcome in ours))
         dead = [outcome for outcome in ours if outcome.status == "dlq"]
         if dead:
-            self._counters.events_dead_lettered.inc(len(dead))
+            self._counters.dead_letters.inc(len(dead))
             ids = [str(outcome.lease.id) for outcome in dead[:SHOWN_IDS]]
             codes = sorted({outcome.failure.code for outcome in dead if outcome.failure})
             log.error("events_dead_lettered", events=len(dead), event_ids=ids, codes=codes)

@@ -66,10 +66,25 @@ SELECT coalesce(last_error_code, '') AS code, count(*) AS tenants FROM sync_stat
 WHERE consecutive_failures > 0 GROUP BY 1
 """
 _MARKS: Final = "SELECT max(last_acked_at) AS last_success_at, max(last_error_at) AS last_error_at FROM sync_state"
+_LINKS: Final = """
+SELECT tenant_id, consecutive_failures, paused_until, last_acked_at, last_error_code, last_error_at
+FROM sync_state ORDER BY tenant_id
+"""
 
 
 class Marks(Struct, frozen=True):
     last_success_at: datetime | None
+    last_error_at: datetime | None
+
+
+class Link(Struct, frozen=True):
+    """A tenant's way to the cloud. It is closed for as long as `paused_until` is in the future."""
+
+    tenant_id: str
+    consecutive_failures: int
+    paused_until: datetime | None
+    last_acked_at: datetime | None
+    last_error_code: str | None
     last_error_at: datetime | None
 
 
@@ -155,3 +170,7 @@ async def marks(connection: Connection) -> Marks:
     row = await connection.fetchrow(_MARKS)
     assert row is not None  # noqa: S101 - an aggregate always has its one row
     return Marks(row["last_success_at"], row["last_error_at"])
+
+
+async def links(connection: Connection) -> list[Link]:
+    return [Link(**dict(row.items())) for row in await connection.fetch(_LINKS)]

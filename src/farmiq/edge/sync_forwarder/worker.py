@@ -10,7 +10,6 @@ from farmiq.edge.sync_forwarder.counters import Counters
 from farmiq.edge.sync_forwarder.delivery import Delivery
 from farmiq.edge.sync_forwarder.settings import SyncForwarderSettings
 from farmiq.edge.sync_forwarder.turns import in_turn
-from farmiq.edge.sync_forwarder.wakeup import Wakeup
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import RETRY, Pool
@@ -19,6 +18,7 @@ from farmiq.outbox.backlog import next_due_seconds
 from farmiq.outbox.claim import waiting_tenants
 from farmiq.outbox.floors import Floors, FullLook
 from farmiq.outbox.recovery import promote, rescue
+from farmiq.outbox.wakeup import Wakeup
 
 QUIET_SECONDS: Final = 0.2
 """The least time between two looks of which the first found nothing to do. While the cloud is away, every event that comes

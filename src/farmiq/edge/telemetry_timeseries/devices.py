@@ -1,5 +1,6 @@
 """A device as a person wants to see it: is it there, is its data new, and how far is it safe."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -8,8 +9,9 @@ from uuid import UUID
 import msgspec
 
 from farmiq.contracts.status import DeviceStatus
+from farmiq.edge.ingress_gateway import register
 from farmiq.edge.telemetry_timeseries import store
-from farmiq.edge.telemetry_timeseries.liveness import Clocks, is_fresh, is_online
+from farmiq.edge.telemetry_timeseries.liveness import Clocks, State, is_fresh, is_online, state_of
 from farmiq.kit.postgres import Connection
 from farmiq.timeseries.completeness import StreamRow, streams_of
 
@@ -40,84 +42,144 @@ class Marks(msgspec.Struct, frozen=True):
 
 
 class DeviceView(msgspec.Struct, frozen=True):
-    """`status` holds the figures that the device sent last, at `status_at`: spool, runway, replay, faults."""
+    """`status` holds the figures that the device sent last, at `status_at`: spool, runway, replay, faults.
+
+    `time_quality` is of its newest sample: 0 not known, 1 running on from an earlier synchronisation, 2 synchronised."""
 
     device_id: str
     tenant_id: str
     farm_id: str
     barn_id: str
+    kind: str | None
+    state: State
     online: bool
     fresh: bool
+    created_at: datetime | None
+    credential_at: datetime | None
+    revoked_at: datetime | None
     last_rx_at: datetime | None
     last_sample_ts: datetime | None
     reported_state: str | None
     reported_at: datetime | None
+    time_quality: int | None
     marks: Marks | None
     sensors: list[SensorView]
     status: DeviceStatus | None
     status_at: datetime | None
 
 
-async def list_devices(
-    connection: Connection, *, tenant_id: str, after: str, limit: int, now: datetime, timeouts: Timeouts
+class DeviceCounts(msgspec.Struct, frozen=True):
+    """`registered` is all of them together, without the revoked ones."""
+
+    registered: int
+    online: int
+    quiet: int
+    never_heard: int
+    revoked: int
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """Which devices of a tenant. `part_of_name` may stand anywhere in the name."""
+
+    tenant_id: str
+    part_of_name: str | None = None
+    state: State | None = None
+    after: str = ""
+    limit: int = 100
+
+
+async def list_devices(connection: Connection, wanted: Wanted, now: datetime, timeouts: Timeouts) -> list[DeviceView]:
+    """Every device of the register, heard or not, in the order of their names."""
+    if wanted.state is None:
+        rows = await register.registered(
+            connection,
+            tenant_id=wanted.tenant_id,
+            part_of_name=wanted.part_of_name,
+            after=wanted.after,
+            limit=wanted.limit,
+        )
+        device_ids = [row.device_id for row in rows]
+    else:
+        states = await _states(connection, wanted, now, timeouts)
+        device_ids = [name for name, state in states.items() if state == wanted.state][: wanted.limit]
+    return await devices_of(connection, wanted.tenant_id, device_ids, now, timeouts)
+
+
+async def count_devices(connection: Connection, tenant_id: str, now: datetime, timeouts: Timeouts) -> DeviceCounts:
+    found = Counter((await _states(connection, Wanted(tenant_id), now, timeouts)).values())
+    heard_of = found["online"] + found["quiet"] + found["never_heard"]
+    return DeviceCounts(heard_of, found["online"], found["quiet"], found["never_heard"], found["revoked"])
+
+
+async def devices_of(
+    connection: Connection, tenant_id: str, device_ids: Sequence[str], now: datetime, timeouts: Timeouts
 ) -> list[DeviceView]:
-    """Those that were ever heard, in the order of their ids."""
-    rows = await store.devices(connection, tenant_id, after, limit)
-    return await _views(connection, tenant_id, [dict(row) for row in rows], now, timeouts)
-
-
-async def find_device(
-    connection: Connection, *, tenant_id: str, device_id: str, now: datetime, timeouts: Timeouts
-) -> DeviceView | None:
-    rows = await store.device(connection, tenant_id, device_id)
-    found = await _views(connection, tenant_id, [dict(row) for row in rows], now, timeouts)
-    return found[0] if found else None
-
-
-async def _views(
-    connection: Connection, tenant_id: str, rows: Sequence[dict[str, Any]], now: datetime, timeouts: Timeouts
-) -> list[DeviceView]:
-    device_ids = [row["device_id"] for row in rows]
+    """Those of them that the tenant has, in the order in which they were asked for."""
     if not device_ids:
         return []
-    sensors = await store.sensors(connection, tenant_id, device_ids)
-    streams = await streams_of(connection, tenant_id=tenant_id, device_ids=device_ids)
-    return [
-        _view(
-            row,
-            [dict(sensor) for sensor in sensors if sensor["device_id"] == row["device_id"]],
-            [stream for stream in streams if stream.device_id == row["device_id"]],
-            now,
-            timeouts,
-        )
-        for row in rows
-    ]
+    registered = await register.registrations_of(connection, tenant_id=tenant_id, device_ids=device_ids)
+    heard = {row["device_id"]: dict(row) for row in await store.devices(connection, tenant_id, device_ids)}
+    newest_at = {name: row["last_sample_ts"] for name, row in heard.items() if row["last_sample_ts"] is not None}
+    seen = _Seen(
+        registered,
+        heard,
+        [dict(row) for row in await store.sensors(connection, tenant_id, device_ids)],
+        await streams_of(connection, tenant_id=tenant_id, device_ids=device_ids),
+        await store.time_qualities(connection, tenant_id, newest_at),
+    )
+    known = [name for name in device_ids if name in registered or name in heard]
+    return [_view(tenant_id, name, seen, now, timeouts) for name in known]
 
 
-def _view(
-    row: Mapping[str, Any],
-    sensors: Sequence[Mapping[str, Any]],
-    streams: Sequence[StreamRow],
-    now: datetime,
-    timeouts: Timeouts,
-) -> DeviceView:
-    status = None if row["status_json"] is None else msgspec.json.decode(row["status_json"], type=DeviceStatus)
-    clocks = Clocks(row["last_rx_at"], row["said_ts"], row["gone_at"], row["gone_ts"])
+async def _states(connection: Connection, wanted: Wanted, now: datetime, timeouts: Timeouts) -> dict[str, State]:
+    """Of every device of the tenant: a name and four times each, so ten thousand of them are a small answer."""
+    names = await register.names(
+        connection, tenant_id=wanted.tenant_id, part_of_name=wanted.part_of_name, after=wanted.after
+    )
+    clocks = {row[0]: Clocks(*row[1:]) for row in await store.clocks(connection, wanted.tenant_id)}
+    return {
+        name: state_of(clocks.get(name), is_revoked=is_revoked, now=now, online_timeout=timeouts.online)
+        for name, is_revoked in names.items()
+    }
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    """What the tables say of some devices."""
+
+    registered: Mapping[str, register.Registration]
+    heard: Mapping[str, Mapping[str, Any]]
+    sensors: Sequence[Mapping[str, Any]]
+    streams: Sequence[StreamRow]
+    time_qualities: Mapping[str, int | None]
+
+
+def _view(tenant_id: str, device_id: str, seen: _Seen, now: datetime, timeouts: Timeouts) -> DeviceView:
+    registered, heard = seen.registered.get(device_id), seen.heard.get(device_id, {})
+    status = heard.get("status_json") and msgspec.json.decode(heard["status_json"], type=DeviceStatus)
+    clocks = Clocks(heard["last_rx_at"], heard["said_ts"], heard["gone_at"], heard["gone_ts"]) if heard else None
+    is_revoked = registered is not None and registered.revoked_at is not None
+    state = state_of(clocks, is_revoked=is_revoked, now=now, online_timeout=timeouts.online)
     return DeviceView(
-        device_id=row["device_id"],
-        tenant_id=row["tenant_id"],
-        farm_id=row["farm_id"],
-        barn_id=row["barn_id"],
-        online=is_online(clocks, now, timeouts.online),
-        fresh=is_fresh(row["last_sample_ts"], now, timeouts.freshness),
-        last_rx_at=row["last_rx_at"],
-        last_sample_ts=row["last_sample_ts"],
-        reported_state=row["reported_state"],
-        reported_at=row["reported_at"],
-        marks=_marks(status, streams),
-        sensors=[_sensor(sensor, status, now, timeouts) for sensor in sensors],
+        device_id=device_id,
+        tenant_id=tenant_id,
+        farm_id=registered.farm_id if registered else heard["farm_id"],
+        barn_id=registered.barn_id if registered else heard["barn_id"],
+        kind=registered.kind if registered else None,
+        state=state,
+        online=clocks is not None and is_online(clocks, now, timeouts.online),
+        fresh=is_fresh(heard.get("last_sample_ts"), now, timeouts.freshness),
+        created_at=registered.created_at if registered else None,
+        credential_at=registered.credential_at if registered else None,
+        revoked_at=registered.revoked_at if registered else None,
+        last_rx_at=heard.get("last_rx_at"),
+        last_sample_ts=heard.get("last_sample_ts"),
+        reported_state=heard.get("reported_state"),
+        reported_at=heard.get("reported_at"),
+        time_quality=seen.time_qualities.get(device_id),
+        marks=_marks(status, [stream for stream in seen.streams if stream.device_id == device_id]),
+        sensors=[_sensor(row, status, now, timeouts) for row in seen.sensors if row["device_id"] == device_id],
         status=status,
-        status_at=row["status_at"],
+        status_at=heard.get("status_at"),
     )
 
 

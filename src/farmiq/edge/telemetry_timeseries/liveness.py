@@ -8,6 +8,7 @@ the device had said before it may still be on its way, and is told apart by the 
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from typing import Literal
 
 import msgspec
 
@@ -15,6 +16,8 @@ from farmiq.contracts.status import DeviceStatus
 from farmiq.contracts.timestamps import to_us
 from farmiq.timeseries.samples import SingleReading, StreamBatch
 from farmiq.timeseries.stream import Origin
+
+State = Literal["online", "quiet", "never_heard", "revoked"]
 
 SensorKey = tuple[str, str]
 """Metric, and sensor or ''."""
@@ -103,6 +106,15 @@ def is_online(clocks: Clocks, now: datetime, online_timeout: timedelta) -> bool:
     # A device that came back without the time says nothing newer. Messages that still come this long after the goodbye
     # were not on their way when it was sent.
     return has_said_something_new or clocks.last_rx_at - clocks.gone_at >= online_timeout
+
+
+def state_of(clocks: Clocks | None, *, is_revoked: bool, now: datetime, online_timeout: timedelta) -> State:
+    """In one word. A device that was only ever heard to say goodbye has been heard."""
+    if is_revoked:
+        return "revoked"
+    if clocks is None or (clocks.last_rx_at is None and clocks.gone_at is None):
+        return "never_heard"
+    return "online" if is_online(clocks, now, online_timeout) else "quiet"
 
 
 def is_fresh(last_sample_ts: datetime | None, now: datetime, freshness_timeout: timedelta) -> bool:

@@ -1,12 +1,13 @@
 """Every SQL statement of this service on top of those that it shares with the cloud."""
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 
 import asyncpg
 
 from farmiq.contracts.timestamps import from_us
-from farmiq.edge.telemetry_timeseries.liveness import Signs
+from farmiq.edge.telemetry_timeseries.fleet import Fleet, Held
+from farmiq.edge.telemetry_timeseries.liveness import Clocks, Signs
 from farmiq.kit.postgres import Connection
 from farmiq.timeseries.rollup import Bucket
 
@@ -47,19 +48,37 @@ _HEAR = """
            status_at = coalesce(excluded.status_at, known.status_at)
 """
 _DEVICES = """
-    SELECT device_id, tenant_id, farm_id, barn_id, last_rx_at, last_sample_ts, said_ts, gone_at, gone_ts,
-           reported_state, reported_at, status_json, status_at
+    SELECT device_id, farm_id, barn_id, last_rx_at, last_sample_ts, said_ts, gone_at, gone_ts, reported_state, reported_at,
+           status_json, status_at
       FROM device_liveness
-     WHERE tenant_id = $1 AND device_id > $2
-     ORDER BY device_id
-     LIMIT $3
+     WHERE tenant_id = $1 AND device_id = ANY ($2::text[])
 """
-_DEVICE = _DEVICES.replace("device_id > $2", "device_id = $2")
+_CLOCKS = "SELECT device_id, last_rx_at, said_ts, gone_at, gone_ts FROM device_liveness WHERE tenant_id = $1"
+# The newest sample lies where the clock of the newest sample stands, so one partition is looked at.
+_TIME_QUALITIES = """
+    SELECT device_id, newest.time_quality
+      FROM unnest($2::text[], $3::timestamptz[]) AS wanted (device_id, at)
+     CROSS JOIN LATERAL (
+       SELECT time_quality FROM telemetry_raw AS raw
+        WHERE raw.tenant_id = $1 AND raw.device_id = wanted.device_id
+          AND raw.occurred_at >= wanted.at - interval '1 minute' AND raw.occurred_at <= wanted.at + interval '1 minute'
+        ORDER BY raw.occurred_at DESC
+        LIMIT 1) AS newest
+"""
 _SENSORS = """
     SELECT device_id, metric_type, sensor, last_rx_at, last_sample_ts
       FROM sensor_liveness
      WHERE tenant_id = $1 AND device_id = ANY ($2)
      ORDER BY device_id, metric_type, sensor
+"""
+# The figures were checked when they came in. A device that never said how it is has none of them.
+_FLEET = """
+    SELECT device_id, last_rx_at, said_ts, gone_at, gone_ts, status_at, (status_json->>'spool_bytes')::bigint AS spool_bytes,
+           (status_json->>'unacked_count')::bigint AS unacked_count,
+           (status_json->>'oldest_sample_age_seconds')::float8 AS oldest_seconds,
+           (status_json->>'runway_seconds')::float8 AS runway_seconds
+      FROM device_liveness
+     WHERE device_id <> ALL ($1::text[]) AND ($2::text IS NULL OR tenant_id = $2)
 """
 # The update changes nothing. It holds the row until the commit, so that nobody tells the cloud of this bucket meanwhile.
 _MARK_UNSENT = """
@@ -110,16 +129,42 @@ async def save_signs(connection: Connection, devices: Sequence[Signs], received_
     await connection.execute(_HEAR, received_at, *_columns(sensors, 5), *_columns(rows, 10))
 
 
-async def devices(connection: Connection, tenant_id: str, after: str, limit: int) -> list[asyncpg.Record]:
-    return await connection.fetch(_DEVICES, tenant_id, after, limit)
+async def devices(connection: Connection, tenant_id: str, device_ids: Sequence[str]) -> list[asyncpg.Record]:
+    """Those of them that were ever heard."""
+    return await connection.fetch(_DEVICES, tenant_id, list(device_ids))
 
 
-async def device(connection: Connection, tenant_id: str, device_id: str) -> list[asyncpg.Record]:
-    return await connection.fetch(_DEVICE, tenant_id, device_id, 1)
+async def clocks(connection: Connection, tenant_id: str) -> list[asyncpg.Record]:
+    return await connection.fetch(_CLOCKS, tenant_id)
+
+
+async def time_qualities(
+    connection: Connection, tenant_id: str, newest_at: Mapping[str, datetime]
+) -> dict[str, int | None]:
+    """How far each device trusted its clock when it measured what is newest."""
+    rows = await connection.fetch(_TIME_QUALITIES, tenant_id, list(newest_at), list(newest_at.values()))
+    return {row["device_id"]: row["time_quality"] for row in rows}
 
 
 async def sensors(connection: Connection, tenant_id: str, device_ids: Sequence[str]) -> list[asyncpg.Record]:
     return await connection.fetch(_SENSORS, tenant_id, list(device_ids))
+
+
+async def fleet(
+    connection: Connection,
+    without: Sequence[str],
+    now: datetime,
+    online_timeout: timedelta,
+    tenant_id: str | None = None,
+) -> Fleet:
+    """Every device of a tenant, or of all, that was ever heard, except these. Read in steps, however many there are."""
+    found = Fleet()
+    async with connection.transaction():
+        async for row in connection.cursor(_FLEET, list(without), tenant_id, prefetch=500):
+            clocks = Clocks(row["last_rx_at"], row["said_ts"], row["gone_at"], row["gone_ts"])
+            held = Held(**{name: row[name] for name in Held.__struct_fields__})
+            found.add(clocks, held, now, online_timeout)
+    return found
 
 
 async def mark_unsent(connection: Connection, due: Sequence[tuple[Bucket, datetime]]) -> None:

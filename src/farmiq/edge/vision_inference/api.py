@@ -13,7 +13,6 @@ from farmiq.contracts.ids import Id
 from farmiq.contracts.timestamps import EARLIEST, LATEST, Timestamp
 from farmiq.edge.media_store import store as media
 from farmiq.edge.media_store.picture import Picture
-from farmiq.edge.sync_forwarder.wakeup import Wakeup
 from farmiq.edge.vision_inference import store
 from farmiq.edge.vision_inference.card import ModelVersion
 from farmiq.edge.vision_inference.job import Job, State
@@ -21,6 +20,7 @@ from farmiq.edge.vision_inference.model_store import newest
 from farmiq.edge.vision_inference.store import Result
 from farmiq.kit.http_server import ApiError
 from farmiq.kit.postgres import Connection, Pool
+from farmiq.outbox.wakeup import Wakeup
 from farmiq.timeseries.asking import asking
 from farmiq.timeseries.paging import CURSOR_LENGTH_MAX, cursor
 from farmiq.timeseries.parameters import After, AnyDevice, From, Tenant, To, position, refused, time_range
@@ -29,6 +29,7 @@ ASKED_AT_ONCE_MAX = 1000
 
 PageLimit = Annotated[int, QueryParameter(ge=1, le=1000)]
 InState = Annotated[State | None, QueryParameter(name="state")]
+About = Annotated[list[UUID] | None, QueryParameter(name="media_id", description="Only of these pictures")]
 OfVersion = Annotated[str | None, QueryParameter(max_length=128, pattern=r"^[A-Za-z0-9._+-]+$")]
 
 
@@ -118,8 +119,15 @@ def inference_routes(pool: Pool, guards: list[Any], wakeup: Wakeup) -> list[Any]
         return ResultPage(found, cursor(AfterRow(found[-1].occurred_at, found[-1].id)) if len(found) == limit else None)
 
     @get("/api/v1/inference/jobs", guards=guards, tags=["jobs"])
-    async def jobs(tenant_id: Tenant, in_state: InState = None, after: After = None, limit: PageLimit = 100) -> JobPage:
-        """A tenant's jobs, newest request first. `state=failed` are those that were given up."""
+    async def jobs(
+        tenant_id: Tenant, in_state: InState = None, after: After = None, limit: PageLimit = 100, about: About = None
+    ) -> JobPage:
+        """A tenant's jobs, newest request first. `state=failed` are those that were given up.
+
+        With `media_id`, once or more: those of these pictures, all at once.
+        """
+        if about is not None:
+            return await _jobs_about(pool, tenant_id, about, in_state, after)
         async with asking(pool) as connection:
             found = await store.jobs_page(connection, tenant_id, in_state, position(after, AfterRow), limit)
         ended = cursor(AfterRow(found[-1].requested_at, found[-1].id)) if len(found) == limit else None
@@ -154,6 +162,16 @@ def inference_routes(pool: Pool, guards: list[Any], wakeup: Wakeup) -> list[Any]
 
 def view(job: Job) -> JobView:
     return JobView(**{name: getattr(job, name) for name in JobView.__struct_fields__})
+
+
+async def _jobs_about(
+    pool: Pool, tenant_id: str, media_ids: list[UUID], in_state: State | None, after: str | None
+) -> JobPage:
+    if in_state is not None or after is not None or len(media_ids) > ASKED_AT_ONCE_MAX:
+        raise refused(f"Give at most {ASKED_AT_ONCE_MAX} times `media_id`, and neither `state` nor `after` with it")
+    async with asking(pool) as connection:
+        found = await store.jobs_about(connection, tenant_id, media_ids)
+    return JobPage([view(job) for job in found], None)
 
 
 async def _require_at_work(connection: Connection, model_version: str | None) -> None:

@@ -18,21 +18,23 @@ class Counters:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._completed = Counter(
-            "inference_completed", "Pictures that got a weight.", ["model_version"], registry=registry
+            "farmiq_inference_completed", "Pictures that got a weight.", ["model_version"], registry=registry
         )
-        self._failed = Counter("inference_failed", "Pictures given up, by reason.", ["reason"], registry=registry)
+        self._failed = Counter(
+            "farmiq_inference_failed", "Pictures given up, by reason.", ["reason"], registry=registry
+        )
         self._put_off = Counter(
-            "inference_put_off", "Looks to be tried again, by reason.", ["reason"], registry=registry
+            "farmiq_inference_put_off", "Looks to be tried again, by reason.", ["reason"], registry=registry
         )
         self._seconds = Histogram(
-            "inference_seconds", "Reading a picture and looking at it.", registry=registry, buckets=_SECONDS
+            "farmiq_inference_seconds", "Reading a picture and looking at it.", registry=registry, buckets=_SECONDS
         )
-        self._jobs = Gauge("inference_jobs", "Jobs that are not done, by state.", ["state"], registry=registry)
+        self._jobs = Gauge("farmiq_inference_jobs", "Jobs that are not done, by state.", ["state"], registry=registry)
         self._generation = Gauge(
-            "inference_model_generation", "Of the model at work; 0: there is none.", registry=registry
+            "farmiq_inference_model_generation", "Of the model at work; 0: there is none.", registry=registry
         )
         self._usable = Gauge(
-            "inference_model_usable", "0 while the model that should be at work is not.", registry=registry
+            "farmiq_inference_model_usable", "0 while the model that should be at work is not.", registry=registry
         )
 
     @contextmanager

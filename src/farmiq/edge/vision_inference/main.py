@@ -3,7 +3,6 @@ from collections.abc import Mapping
 from contextlib import closing
 
 from farmiq.contracts.limits import HTTP_BODY_BYTES_MAX
-from farmiq.edge.sync_forwarder.wakeup import Wakeup, listen
 from farmiq.edge.vision_inference.api import inference_routes
 from farmiq.edge.vision_inference.at_work import Models
 from farmiq.edge.vision_inference.counters import Counters
@@ -19,6 +18,7 @@ from farmiq.kit.postgres import open_pool, ping, require_schema
 from farmiq.kit.s3_settings import ObjectStoreSettings, open_store
 from farmiq.kit.settings import load
 from farmiq.outbox import Announcer
+from farmiq.outbox.wakeup import Wakeup, listen
 
 
 async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
@@ -40,7 +40,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
             routes = [*inference_routes(pool, guards, wakeup), *model_routes(pool, models, guards, wakeup)]
             attempts_max = settings.inference_attempts_max
             loops = (
-                listen(settings.database_url, wakeup),
+                listen(settings.database_url, wakeup, service=life.service),
                 keep_model(life, pool, models, settings.inference_model, counters, wakeup),
                 rescue_jobs(life, pool, attempts_max, counters, wakeup),
                 sample(life, pool, counters),

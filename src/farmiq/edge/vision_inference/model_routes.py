@@ -8,7 +8,6 @@ from litestar import get, post
 from litestar.params import JSONBody
 from msgspec import Meta, Struct
 
-from farmiq.edge.sync_forwarder.wakeup import Wakeup
 from farmiq.edge.vision_inference import model_store
 from farmiq.edge.vision_inference.at_work import Models
 from farmiq.edge.vision_inference.card import ModelRefused, ModelVersion
@@ -16,6 +15,7 @@ from farmiq.edge.vision_inference.model_store import Registered
 from farmiq.edge.vision_inference.sources import ModelMissing
 from farmiq.kit.http_server import ApiError
 from farmiq.kit.postgres import Pool
+from farmiq.outbox.wakeup import Wakeup
 from farmiq.timeseries.asking import asking
 
 SHOWN_MAX = 200

@@ -5,17 +5,18 @@ from msgspec import Meta
 from farmiq.edge.vision_inference.engine import Limits
 from farmiq.edge.vision_inference.sources import PACKAGED
 from farmiq.kit.pictures import PIXELS_MAX
-from farmiq.kit.settings import HttpSettings, Port, Positive, Secret, Settings
+from farmiq.kit.settings import AdminToken, DatabaseUrl, HttpSettings, Port, Positive, Settings
 
 
 class InferenceSettings(HttpSettings, frozen=True, kw_only=True):
     port: Port = 5107
-    database_url: Secret
-    admin_token: Secret
+    database_url: DatabaseUrl
+    admin_token: AdminToken
     inference_model: Annotated[str, Meta(min_length=1, max_length=1024)] = PACKAGED
     """`packaged`, the path of an ONNX file, or s3://bucket/key. Its card lies beside it, under .json. Put to work once: what was
     activated since then stays at work."""
     inference_model_bytes_max: Annotated[int, Meta(ge=1024, le=512 * 1024 * 1024)] = 64 * 1024 * 1024
+    """Of a model file. Larger ones are refused."""
     inference_threads: Annotated[int, Meta(ge=1, le=64)] = 1
     """Of the model, in its own process."""
     inference_at_once: Annotated[int, Meta(ge=1, le=64)] = 4
@@ -27,9 +28,11 @@ class InferenceSettings(HttpSettings, frozen=True, kw_only=True):
     inference_cpu_seconds_max: Annotated[int, Meta(ge=1, le=3600)] = 10
     """For one picture."""
     inference_wall_seconds_max: Annotated[float, Meta(gt=0, le=3600)] = 60.0
+    """For one picture, however busy the machine is."""
     media_bytes_max: Annotated[int, Meta(ge=1024, le=100 * 1024 * 1024)] = 10 * 1024 * 1024
     """As `edge-media-store` has it."""
     media_pixels_max: Annotated[int, Meta(ge=1, le=PIXELS_MAX)] = PIXELS_MAX
+    """As `edge-media-store` has it."""
 
     @property
     def limits(self) -> Limits:
@@ -48,3 +51,4 @@ class InferenceRetentionSettings(Settings, frozen=True, kw_only=True):
     inference_job_retention_days: Positive = 30
     """Jobs that are done or were given up. A picture can be looked at again as long as it is there itself."""
     inference_result_retention_days: Positive = 365
+    """Weights that the model gave."""

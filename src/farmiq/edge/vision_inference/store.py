@@ -85,6 +85,7 @@ RETURNING id
 """
 _HAS_RESULT: Final = "SELECT EXISTS (SELECT FROM inference_results WHERE id = $1)"
 _ONE_JOB: Final = f"SELECT {_COLUMNS} FROM inference_jobs WHERE id = $1 AND tenant_id = $2"  # noqa: S608 - our own constants
+_NAMED_JOBS: Final = f"SELECT {_COLUMNS} FROM inference_jobs WHERE id = ANY ($1) AND tenant_id = $2"  # noqa: S608 - as above
 _COUNTS: Final = """
 SELECT 'pending' AS state, count(*) AS jobs FROM (SELECT FROM inference_jobs WHERE state = 'pending' LIMIT $1) AS pending
 UNION ALL SELECT 'running', count(*) FROM (SELECT FROM inference_jobs WHERE state = 'running' LIMIT $1) AS running
@@ -165,6 +166,12 @@ async def has_result(connection: Connection, result_id: UUID) -> bool:
 async def one_job(connection: Connection, job_id: UUID, tenant_id: str) -> Job | None:
     row = await connection.fetchrow(_ONE_JOB, job_id, tenant_id)
     return None if row is None else job_of(row)
+
+
+async def jobs_about(connection: Connection, tenant_id: str, media_ids: Sequence[UUID]) -> list[Job]:
+    """In no order that means anything."""
+    ids = [job_id_of(media_id) for media_id in media_ids]
+    return [job_of(row) for row in await connection.fetch(_NAMED_JOBS, ids, tenant_id)]
 
 
 async def jobs_page(

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from farmiq.edge.alerts import close_alert, raise_alert
-from farmiq.edge.sync_forwarder.wakeup import Wakeup
 from farmiq.edge.vision_inference import store
 from farmiq.edge.vision_inference.at_work import Models
 from farmiq.edge.vision_inference.card import ModelRefused
@@ -20,6 +19,7 @@ from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import RETRY, Pool
 from farmiq.kit.retry import Backoff
+from farmiq.outbox.wakeup import Wakeup
 
 POLL_SECONDS: Final = 2.0
 """When nothing wakes us. Looking costs two index pages."""

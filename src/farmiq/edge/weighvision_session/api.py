@@ -7,6 +7,7 @@ from litestar.params import FromPath, JSONBody, QueryParameter
 from msgspec import Meta
 from structlog.contextvars import get_contextvars
 
+from farmiq.contracts.ids import ID_PATTERN
 from farmiq.contracts.timestamps import EARLIEST, LATEST, Timestamp
 from farmiq.contracts.weighvision import WeightKg
 from farmiq.edge.media_store import intake as media
@@ -21,6 +22,7 @@ from farmiq.timeseries.paging import cursor
 from farmiq.timeseries.parameters import After, AnyDevice, From, Tenant, To, position, time_range
 
 AnyStatus = Annotated[Literal["created", "finalized", "cancelled"] | None, QueryParameter()]
+AnyBatch = Annotated[str | None, QueryParameter(pattern=ID_PATTERN, max_length=64)]
 OnlyIncomplete = Annotated[bool, QueryParameter()]
 SessionLimit = Annotated[int, QueryParameter(ge=1, le=500)]
 Because = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00]*\Z")]
@@ -61,6 +63,7 @@ def routes(pool: Pool, admin_token: str, clock: Clock, announcer: Announcer) -> 
     async def sessions(
         tenant_id: Tenant,
         device_id: AnyDevice = None,
+        batch_id: AnyBatch = None,
         status: AnyStatus = None,
         incomplete: OnlyIncomplete = False,
         since: From = None,
@@ -73,6 +76,7 @@ def routes(pool: Pool, admin_token: str, clock: Clock, announcer: Announcer) -> 
         wanted = questions.Wanted(
             tenant_id=tenant_id,
             device_id=device_id,
+            batch_id=batch_id,
             status=status,
             is_incomplete=incomplete,
             since=lower,

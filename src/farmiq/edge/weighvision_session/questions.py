@@ -18,7 +18,7 @@ _PAGE = """
     SELECT id, begun_at FROM weight_sessions
      WHERE tenant_id = $1 AND begun_at >= $2 AND begun_at < $3 AND (begun_at, id) < ($4, $5)
        AND ($6::text IS NULL OR device_id = $6) AND ($7::text IS NULL OR status = $7)
-       AND (incomplete_since IS NOT NULL OR NOT $8)
+       AND (incomplete_since IS NOT NULL OR NOT $8) AND ($10::text IS NULL OR batch_id = $10)
      ORDER BY begun_at DESC, id DESC LIMIT $9
 """
 _MINE = "SELECT id FROM weight_sessions WHERE tenant_id = $1 AND id = $2"
@@ -48,6 +48,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
     tenant_id: str
     device_id: str | None = None
+    batch_id: str | None = None
     status: str | None = None
     is_incomplete: bool = False
     since: datetime = EARLIEST
@@ -70,6 +71,7 @@ async def page(
         wanted.status,
         wanted.is_incomplete,
         limit,
+        wanted.batch_id,
     )
     kept = {one.id: one for one in await store.read(connection, [row["id"] for row in rows])}
     return [(row["begun_at"], kept[row["id"]]) for row in rows if row["id"] in kept]

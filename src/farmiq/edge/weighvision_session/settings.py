@@ -4,13 +4,13 @@ from typing import Annotated
 from msgspec import Meta
 
 from farmiq.edge.weighvision_session.watch import Patience
-from farmiq.kit.settings import HttpSettings, Port, Positive, Secret, Settings
+from farmiq.kit.settings import AdminToken, DatabaseUrl, HttpSettings, Port, Positive, Settings
 
 
 class SessionSettings(HttpSettings, frozen=True, kw_only=True):
     port: Port = 5105
-    database_url: Secret
-    admin_token: Secret
+    database_url: DatabaseUrl
+    admin_token: AdminToken
     session_incomplete_minutes: Annotated[float, Meta(gt=0, le=10_080)] = 10.0
     """How long pictures, or the end of a session, may be outstanding until it is incomplete and an alert is raised."""
     # A picture is verified and looked at by the model within seconds; without a model the cloud is told this much later.
@@ -28,6 +28,7 @@ class SessionRetentionSettings(Settings, frozen=True, kw_only=True):
     """Read by the jobs, in the service and in `farmiq jobs run`."""
 
     session_retention_days: Positive = 365
+    """Closed sessions to which nothing came for so long. Never one that is open or incomplete."""
     media_retention_days: Positive = 90
     """As `edge-media-store` has it: a session stays at least as long as its pictures, which ask whether it is over."""
 

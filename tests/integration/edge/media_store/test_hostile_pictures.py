@@ -65,7 +65,7 @@ async def test_each_is_refused_with_its_reason_and_the_next_good_one_is_stored(
     for media_id in good:
         assert (await scale.complete(media_id)).status == 200
     await assert_stored_once(edge_pool, good)
-    assert await _metric(scale, "media_refused_total") == len(HOSTILE)
+    assert await _metric(scale, "farmiq_media_refused_total") == len(HOSTILE)
     (alert,) = await edge_pool.fetch("SELECT * FROM ops_alerts WHERE kind = 'picture_refused' AND status = 'open'")
     assert (alert["tenant_id"], "scale-1" in alert["subject"]) == ("demo", True)
 

@@ -132,6 +132,7 @@ async def test_the_bytes_of_a_refused_picture_go_after_a_while_and_its_reason_st
     assert (await scale.complete(media_id)).status == 422
     key = await edge_pool.fetchval("SELECT object_key FROM media_objects WHERE id = $1", media_id)
     assert await run(edge_pool, s3, job="remove_refused") == {"objects": 0}
+    assert (await run(edge_pool, s3, media_retention_days=1))["deleted"] == 0  # captured in May, refused just now
     alerts = "SELECT count(*) FROM ops_alerts WHERE kind = 'picture_refused' AND status = 'open'"
     assert (await objects_of(s3).head(s3.bucket, key)).size_bytes == 10
     assert await edge_pool.fetchval(alerts) == 1

@@ -262,7 +262,7 @@ async def test_an_error_of_ours_about_one_picture_costs_no_other_its_turn(
         await edge_pool.execute("UPDATE media_objects SET next_check_at = now()")
         await eventually(lambda: _is(edge_pool, good, "stored"), what="the good picture to be stored")
         assert await state_of(edge_pool, poison) == "presigned"
-        assert "media_inspections_failed_total 1.0" in await scale.text("/metrics")
+        assert "farmiq_media_inspections_failed_total 1.0" in await scale.text("/metrics")
 
 
 class LateClock(Clock):
@@ -309,6 +309,25 @@ async def test_an_upload_that_never_came_is_forgotten_and_an_announced_one_is_mi
         assert (await scale.complete(announced.body["media_id"])).status == 200
         assert (await scale.complete(unused.body["media_id"])).status == 404
     await assert_stored_once(edge_pool, [UUID(announced.body["media_id"])])
+
+
+async def test_a_question_whether_it_came_leaves_nobody_waiting_for_one_that_was_sent_again(
+    edge_pool: Pool, edge_url: str, s3: S3
+) -> None:
+    """A PUT was cut, its URL has expired: the station asks, and sends the picture again under another id."""
+    clock = LateClock()
+    settings = {"MEDIA_SWEEP_SECONDS": "0.1", "MEDIA_UPLOAD_GRACE_SECONDS": "60"}
+    async with station(edge_pool, edge_url, s3, clock, **settings) as scale:
+        cut, arrived = await scale.presign(JPEG), await scale.presign(JPEG)
+        assert (await scale.put(arrived, JPEG)).status == 200
+        clock.ahead = timedelta(seconds=301)
+        asked = await scale.complete(cut.body["media_id"], awaited="false")
+        assert (asked.status, asked.code) == (409, "object_missing")
+        assert (await scale.complete(arrived.body["media_id"], awaited="false")).status == 200
+        clock.ahead = timedelta(seconds=300 + 61)
+        await eventually(lambda: _is(edge_pool, cut.body["media_id"], None), what="the cut upload to be forgotten")
+    assert await edge_pool.fetchval("SELECT count(*) FROM ops_alerts") == 0
+    await assert_stored_once(edge_pool, [UUID(arrived.body["media_id"])])
 
 
 async def test_the_pace_of_a_device_is_the_same_on_all_replicas_and_costs_no_neighbour(

@@ -272,4 +272,4 @@ async def test_a_forwarder_that_lost_its_rows_does_not_send_the_other_half(
 async def has_lost(url: str, rows: int) -> bool:
     async with aiohttp.ClientSession(url) as session, session.get("/metrics") as answer:
         lines = (await answer.text()).splitlines()
-    return any(line.startswith("sync_leases_lost_total") and line.endswith(f" {rows}.0") for line in lines)
+    return any(line.startswith("farmiq_sync_leases_lost_total") and line.endswith(f" {rows}.0") for line in lines)

@@ -9,6 +9,7 @@ import pytest_asyncio
 
 from farmiq.edge.sync_forwarder.main import serve
 from farmiq.kit.postgres import Pool
+from support.cut_link import plugged
 from support.outbox_rows import count_by_status, fill_outbox, outbox_row
 from support.scripted_cloud import TOKEN, ScriptedCloud, accept, cloud, status
 from support.service_process import running
@@ -222,16 +223,73 @@ async def test_a_pause_shows_what_it_ran_into(edge_url: str, edge_pool: Pool, cl
         async def shown() -> list[str]:
             async with session.get("/metrics") as answer:
                 text = await answer.text()
-            return [line for line in text.splitlines() if line.startswith("sync_tenants_paused{")]
+            return [line for line in text.splitlines() if line.startswith("farmiq_sync_tenants_paused{")]
 
-        assert await eventually(shown) == ['sync_tenants_paused{code="HTTP_401"} 2.0']
+        assert await eventually(shown) == ['farmiq_sync_tenants_paused{code="HTTP_401"} 2.0']
 
 
 async def test_every_metric_that_the_runbook_names_is_exported(api: aiohttp.ClientSession) -> None:
     page = Path(__file__).parents[4] / "docs" / "operations" / "sync.md"
-    named = set(re.findall(r"\b(?:outbox|sync|oldest)_[a-z_]+(?:_total|_seconds|_ms|_paused)\b", page.read_text()))
+    named = set(
+        re.findall(r"\b(?:farmiq|outbox|sync|oldest)_[a-z_]+(?:_total|_seconds|_ms|_paused)\b", page.read_text())
+    )
     async with api.get("/metrics") as answer:
         text = await answer.text()
     exported = set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))
     assert named
     assert named <= exported
+
+
+async def test_dead_letters_are_grouped_by_what_the_cloud_said_and_each_tenant_sees_its_own(
+    api: aiohttp.ClientSession, edge_pool: Pool, cloud: ScriptedCloud
+) -> None:
+    await bury(edge_pool, api, cloud, 3)
+    [tenant] = {row["tenant_id"] for row in await edge_pool.fetch("SELECT tenant_id FROM sync_outbox")}
+    async with api.get("/api/v1/sync/dlq/groups", params={"tenant_id": tenant}, headers=ADMIN) as answer:
+        [group] = (await answer.json())["groups"]
+    assert (group["events"], group["error_code"]) == (3, "HTTP_500")
+    for path, wanted in (("/api/v1/sync/dlq", 3), ("/api/v1/sync/dlq/groups", 1)):
+        for asked, count in ((tenant, wanted), ("another", 0)):
+            async with api.get(path, params={"tenant_id": asked}, headers=ADMIN) as answer:
+                found = await answer.json()
+            assert len(found.get("entries", found.get("groups"))) == count
+        async with api.get(path, params={"tenant_id": tenant}) as answer:
+            assert answer.status == 401
+
+
+async def test_the_detail_names_who_has_rows_in_hand_and_which_tenant_pauses(
+    api: aiohttp.ClientSession, edge_pool: Pool, cloud: ScriptedCloud
+) -> None:
+    await fill_outbox(edge_pool, 2)
+    await edge_pool.execute(
+        "UPDATE sync_outbox SET status = 'claimed', claimed_by = 'replica-9', claimed_at = now(),"
+        " lease_expires_at = now() + interval '1 hour', claim_token = claim_token + 1"
+    )
+    await edge_pool.execute(
+        "INSERT INTO sync_state (tenant_id, consecutive_failures, paused_until) VALUES ('sleepy', 3, now() + interval '1 hour')"
+    )
+    async with api.get("/api/v1/sync/detail", headers=ADMIN) as answer:
+        detail = await answer.json()
+    [holder] = detail["holders"]
+    assert (holder["claimed_by"], holder["events"]) == ("replica-9", 2)
+    [link] = [link for link in detail["links"] if link["tenant_id"] == "sleepy"]
+    assert (link["consecutive_failures"], link["last_acked_at"]) == (3, None)
+    assert link["paused_until"] is not None
+
+
+async def test_while_the_database_is_away_the_caller_is_asked_to_come_back(edge_url: str, cloud: ScriptedCloud) -> None:
+    async with (
+        plugged(edge_url) as cable,
+        running(serve, "edge-sync-forwarder", environ(cable.url, cloud.url)) as url,
+        aiohttp.ClientSession(url) as session,
+    ):
+        await cable.pull()
+        async with session.get("/api/v1/sync/state") as answer:
+            assert (answer.status, "retry-after" in answer.headers) == (503, True), await answer.text()
+        await cable.plug()
+
+        async def is_back() -> bool:
+            async with session.get("/api/v1/sync/state") as answer:
+                return answer.status == 200
+
+        await eventually(is_back)

@@ -17,7 +17,7 @@ async def metrics(url: str) -> str:
 
 
 def succeeded(text: str) -> dict[str, float]:
-    found = re.findall(r'farmiq_job_runs_total\{job="([^"]+)",outcome="succeeded"\} ([0-9.]+)', text)
+    found = re.findall(r'farmiq_job_runs_total\{job_name="([^"]+)",outcome="succeeded"\} ([0-9.]+)', text)
     return {job: float(runs) for job, runs in found}
 
 
@@ -31,7 +31,7 @@ async def test_two_replicas_run_each_job_once_between_them(edge_pool: Pool, edge
 
         async def all_are_shown() -> bool:
             text = await metrics(first) + await metrics(second)
-            return all(f'farmiq_job_last_success_timestamp_seconds{{job="{job}"}}' in text for job in JOBS)
+            return all(f'farmiq_job_last_success_timestamp_seconds{{job_name="{job}"}}' in text for job in JOBS)
 
         await eventually(all_are_shown, seconds=60)
         runs = [succeeded(await metrics(url)) for url in (first, second)]

@@ -189,7 +189,7 @@ async def test_a_picture_that_ends_the_model_is_given_up_and_the_next_is_weighed
     job = await job_row(edge_pool, bad)
     # What the same bytes would do again is tried once; what may have been an accident, as often as allowed.
     assert (job["last_error_code"], job["attempt_count"]) == (code, 1 if temper == "no number" else 2)
-    assert f'inference_failed_total{{reason="{code}"}} 1.0' in metrics
+    assert f'farmiq_inference_failed_total{{reason="{code}"}} 1.0' in metrics
     assert await weights_of(edge_pool, bad) == {}
     await assert_weighed_once(edge_pool, good)
 

@@ -123,7 +123,7 @@ async def test_what_cannot_be_looked_at_is_given_up_with_its_reason_and_costs_no
         str(garbage): ("not_a_picture", 1),
         str(huge): ("too_many_pixels", 1),
     }
-    assert 'inference_failed_total{reason="not_a_picture"} 1.0' in metrics
+    assert 'farmiq_inference_failed_total{reason="not_a_picture"} 1.0' in metrics
     await assert_weighed_once(edge_pool, [*good, *later])
     (alert,) = await open_alerts(edge_pool)
     assert "got no weight" in alert
@@ -179,6 +179,11 @@ async def test_a_tenant_sees_its_own_jobs_only_and_nobody_sees_anything_without_
     shown = await weighing.call("GET", path, params={"tenant_id": "demo"})
     assert (shown.body["state"], shown.body["result_id"]) == ("done", str(result_id_of(media_id, "tiny-v1")))
     assert (await weighing.call("GET", path, params={"tenant_id": "other"})).code == "unknown_job"
+    about = {"media_id": [str(media_id), str(uuid4())]}
+    assert (await weighing.get("jobs", tenant_id="demo", **about))["jobs"] == [shown.body]
+    assert (await weighing.get("jobs", tenant_id="other", **about))["jobs"] == []
+    both = await weighing.call("GET", "/api/v1/inference/jobs", params={"tenant_id": "demo", "state": "done", **about})
+    assert both.status == 400
     foreign = await weighing.again(tenant_id="other", media_ids=[str(media_id)])
     assert foreign.body == {"job_ids": [], "unknown": [str(media_id)], "next": None}
     for method, route in (

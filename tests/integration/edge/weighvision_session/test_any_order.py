@@ -16,8 +16,8 @@ from farmiq.edge.weighvision_session.events import SessionEvent, StoredPicture
 from farmiq.edge.weighvision_session.handlers import look
 from farmiq.edge.weighvision_session.watch import Patience
 from farmiq.kit.postgres import Pool
-from support.session_rows import everything_of, told_of
-from support.weighing import HEARD_AT, STATION, Weighing, message_of, presign, register_stations, store_picture
+from support.session_rows import everything_of, everything_of_each, told_of, told_of_each
+from support.weighing import HEARD_AT, STATION, Weighing, message_of, presign_each, register_stations, store_picture
 
 PATIENCE = Patience(incomplete=timedelta(minutes=10), settle=timedelta(seconds=15))
 LATER = HEARD_AT + timedelta(minutes=1)
@@ -46,15 +46,14 @@ def facts_of(weighing: Weighing) -> list[Fact]:
 async def happen(pool: Pool, facts: Sequence[Fact]) -> list[Outcome]:
     messages = [message_of(fact) for fact in facts if isinstance(fact, SessionEvent)]
     outcomes = await ingest(pool, messages, HEARD_AT) if messages else []
-    for fact in facts:
-        if isinstance(fact, StoredPicture):
-            await store_picture(pool, fact)
+    if stored := [fact for fact in facts if isinstance(fact, StoredPicture)]:
+        await store_picture(pool, *stored)
     return outcomes
 
 
 async def presign_all(pool: Pool, weighings: Sequence[Weighing], *, with_session: bool = True) -> None:
-    for weighing in weighings:
-        await presign(pool, STATION, weighing.media_id(1), weighing.id if with_session else None)
+    wanted = [(weighing.media_id(1), weighing.id if with_session else None) for weighing in weighings]
+    await presign_each(pool, STATION, wanted)
 
 
 def payloads(told: list[tuple[str, UUID, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
@@ -80,18 +79,20 @@ async def test_every_order_of_a_sessions_events_ends_in_the_same_session_and_tel
             assert [refusal for outcome in outcomes for refusal in outcome.refusals] == []
     while (await look(pool, LATER, PATIENCE)).sessions:
         pass
-    expected = await everything_of(pool, weighings[0].id)
+    ids = [weighing.id for weighing in weighings]
+    everything, everything_told = await everything_of_each(pool, ids), await told_of_each(pool, ids)
+    expected = everything[ids[0]]
     assert expected["session"][0][6:] == (
         "finalized", weighings[0].created().at, weighings[0].finalized(120, 2).at, 120.5, 121.0, 2, None,
     )  # fmt: skip
-    told = payloads(await told_of(pool, weighings[0].id))
+    told = payloads(everything_told[ids[0]])
     assert [kind for kind, _ in told] == [
         event_types.IMAGE_CAPTURED, event_types.SESSION_CREATED, event_types.SESSION_FINALIZED,
         event_types.WEIGHT_RECORDED, event_types.WEIGHT_RECORDED,
     ]  # fmt: skip
-    for weighing, order in zip(weighings, orders, strict=True):
-        assert await everything_of(pool, weighing.id) == expected, order
-        found = payloads(await told_of(pool, weighing.id))
+    for session_id, order in zip(ids, orders, strict=True):
+        assert everything[session_id] == expected, order
+        found = payloads(everything_told[session_id])
         # Whether the first weight was known when the session was created depends on the order; how it ended does not.
         assert [one for one in found if one[0] != event_types.SESSION_CREATED] == [
             one for one in told if one[0] != event_types.SESSION_CREATED

@@ -104,7 +104,7 @@ async def test_sessions_are_listed_newest_first_page_by_page_with_filters(edge: 
     for number, weighing in enumerate(weighings):
         await edge.hear(weighing.created(number * 100))
     theirs = Weighing(origin=NEIGHBOUR)
-    await edge.hear(theirs.created(1000), theirs.cancelled(1001))
+    await edge.hear(theirs.created(1000, batch_id="batch-9"), theirs.cancelled(1001))
     unbegun = Weighing()
     await edge.hear(unbegun.weight(5, 1.0))
     async with operator(edge_url) as api:
@@ -121,7 +121,8 @@ async def test_sessions_are_listed_newest_first_page_by_page_with_filters(edge: 
             after = {"after": page["next"]}
         assert found == everything
         assert [one["id"] for one in (await api.get(status="cancelled"))["sessions"]] == [str(theirs.id)]
-        assert [one["id"] for one in (await api.get(device_id="station-2"))["sessions"]] == [str(theirs.id)]
+        for only_theirs in ({"device_id": "station-2"}, {"batch_id": "batch-9"}):
+            assert [one["id"] for one in (await api.get(**only_theirs))["sessions"]] == [str(theirs.id)]
         since, until = weighings[1].created(100).at, weighings[3].created(300).at
         asked = {"from": since.isoformat(), "to": until.isoformat()}
         assert [one["id"] for one in (await api.get(**asked))["sessions"]] == [

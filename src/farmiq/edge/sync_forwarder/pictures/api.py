@@ -8,14 +8,19 @@ from msgspec import Meta, Struct
 from farmiq.edge.sync_forwarder.pictures import store
 from farmiq.edge.sync_forwarder.pictures.alerts import close_settled
 from farmiq.edge.sync_forwarder.pictures.store import Chosen, State, TransferEntry
-from farmiq.edge.sync_forwarder.wakeup import Wakeup
 from farmiq.kit.http_server import ApiError, require_bearer
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import Pool
+from farmiq.outbox.wakeup import Wakeup
+from farmiq.timeseries.asking import asking
 
 log = get_logger(__name__)
 
 Limit = Annotated[int, QueryParameter(ge=1, le=1000)]
+Named = Annotated[
+    list[UUID] | None, QueryParameter(name="media_id", description="Only these pictures, whatever their state")
+]
+NAMED_MAX = 1000
 
 
 class Transfers(Struct, frozen=True, kw_only=True):
@@ -52,11 +57,16 @@ class MediaRedriven(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 def picture_routes(pool: Pool) -> list[Any]:
     @get("/api/v1/sync/media", tags=["sync"])
-    async def media(status: FromQuery[State | None] = None, limit: Limit = 100) -> Transfers:
+    async def media(status: FromQuery[State | None] = None, limit: Limit = 100, named: Named = None) -> Transfers:
         """Pictures on their way to the cloud, and those that were given up, with the reason."""
-        async with pool.acquire() as connection:
+        if named is not None and (status is not None or len(named) > NAMED_MAX):
+            raise ApiError(400, "invalid_request", f"Give either `status` or at most {NAMED_MAX} times `media_id`")
+        async with asking(pool) as connection:
             counts = await store.counts(connection)
-            found = await store.entries(connection, status, limit=limit)
+            if named is None:
+                found = await store.entries(connection, status, limit=limit)
+            else:
+                found = await store.named(connection, named)
         return Transfers(
             pending_count=counts["pending"],
             sending_count=counts["sending"],
@@ -72,7 +82,7 @@ def picture_admin_routes(pool: Pool, wakeup: Wakeup, admin_token: str) -> list[A
     async def redrive_media(data: JSONBody[MediaRedriveRequest]) -> MediaRedriven:
         """Send pictures that were given up as if they were new."""
         chosen = data.chosen()
-        async with pool.acquire() as connection, connection.transaction():
+        async with asking(pool) as connection, connection.transaction():
             if data.dry_run:
                 return MediaRedriven(0, await store.count_chosen(connection, chosen))
             before = await store.failures(connection)

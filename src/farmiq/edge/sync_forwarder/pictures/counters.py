@@ -7,24 +7,34 @@ SECONDS_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900)
 
 class PictureCounters:
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._waiting = Gauge("media_sync_pending", "Pictures that wait to be sent, sampled.", registry=registry)
+        self._waiting = Gauge("farmiq_media_sync_pending", "Pictures that wait to be sent, sampled.", registry=registry)
         self._given_up = Gauge(
-            "media_sync_failed", "Pictures that a person has to look at, sampled.", registry=registry
+            "farmiq_media_sync_failed", "Pictures that a person has to look at, sampled.", registry=registry
         )
         self.paused = Gauge(
-            "media_sync_tenants_paused", "Tenants whose pictures wait for cloud or store here.", registry=registry
+            "farmiq_media_sync_tenants_paused",
+            "Tenants whose pictures wait for cloud or store here.",
+            registry=registry,
         )
-        self.sent = Counter("media_sync_sent", "Pictures that the cloud has.", registry=registry)
-        self.sent_bytes = Counter("media_sync_sent_bytes", "Bytes of these pictures.", registry=registry)
+        self.sent = Counter("farmiq_media_sync_sent", "Pictures that the cloud has.", registry=registry)
+        self.sent_bytes = Counter("farmiq_media_sync_sent_bytes", "Bytes of these pictures.", registry=registry)
         self.put_off = Counter(
-            "media_sync_put_off", "Pictures that did not arrive, by what they ran into.", ["code"], registry=registry
+            "farmiq_media_sync_put_off",
+            "Pictures that did not arrive, by what they ran into.",
+            ["code"],
+            registry=registry,
         )
-        self.given_up = Counter("media_sync_given_up", "Pictures given up.", registry=registry)
+        self.given_up = Counter("farmiq_media_sync_given_up", "Pictures given up.", registry=registry)
         self.leases_lost = Counter(
-            "media_sync_leases_lost", "Pictures that were taken back while they were sent here.", registry=registry
+            "farmiq_media_sync_leases_lost",
+            "Pictures that were taken back while they were sent here.",
+            registry=registry,
         )
         self.seconds = Histogram(
-            "media_sync_seconds", "From claim to settlement of a picture.", buckets=SECONDS_BUCKETS, registry=registry
+            "farmiq_media_sync_seconds",
+            "From claim to settlement of a picture.",
+            buckets=SECONDS_BUCKETS,
+            registry=registry,
         )
 
     def sampled(self, counts: Mapping[str, int]) -> None:

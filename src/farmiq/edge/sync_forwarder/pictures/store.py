@@ -96,6 +96,7 @@ _WHERE: Final[dict[State | None, str]] = {
     "sent": "WHERE state = 'sent' ORDER BY sent_at DESC LIMIT $1",
     "failed": "WHERE state = 'failed' ORDER BY tenant_id, failed_at DESC LIMIT $1",
 }
+_NAMED: Final = "WHERE media_id = ANY ($1) ORDER BY media_id"
 _RETIRE: Final = """
 DELETE FROM media_transfers WHERE media_id = ANY (ARRAY(
   SELECT media_id FROM media_transfers
@@ -227,6 +228,10 @@ async def counts(connection: Connection) -> dict[str, int]:
 
 async def entries(connection: Connection, state: State | None, *, limit: int) -> list[TransferEntry]:
     return [_entry(row) for row in await connection.fetch(_ENTRIES + _WHERE[state], limit)]
+
+
+async def named(connection: Connection, media_ids: Sequence[UUID]) -> list[TransferEntry]:
+    return [_entry(row) for row in await connection.fetch(_ENTRIES + _NAMED, list(media_ids))]
 
 
 async def retire(connection: Connection, *, retention_days: int, limit: int = 1000) -> int:

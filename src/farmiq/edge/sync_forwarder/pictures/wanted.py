@@ -6,10 +6,10 @@ from farmiq.contracts.media import WantedPictures
 from farmiq.edge.sync_forwarder.answers import Away, Refused
 from farmiq.edge.sync_forwarder.pictures import store
 from farmiq.edge.sync_forwarder.pictures.cloud import CloudMedia
-from farmiq.edge.sync_forwarder.wakeup import Wakeup
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import RETRY, Pool
+from farmiq.outbox.wakeup import Wakeup
 
 PAGES_MAX: Final = 20
 """Of one look. What is left over is still wanted at the next."""

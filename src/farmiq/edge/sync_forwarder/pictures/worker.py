@@ -19,12 +19,12 @@ from farmiq.edge.sync_forwarder.pictures.upload import Uploader
 from farmiq.edge.sync_forwarder.pictures.verdicts import Verdict
 from farmiq.edge.sync_forwarder.settings import SyncForwarderSettings
 from farmiq.edge.sync_forwarder.turns import in_turn
-from farmiq.edge.sync_forwarder.wakeup import Wakeup
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import RETRY, Pool
 from farmiq.kit.retry import Backoff
 from farmiq.outbox.verdicts import Failure
+from farmiq.outbox.wakeup import Wakeup
 
 RENEW_SHARE: Final = 1 / 3
 STOP_GRACE_SECONDS: Final = 5.0

@@ -51,7 +51,7 @@ async def test_a_picture_arrives_as_it_was_stored_and_is_marked_after_the_cloud_
     async with running(serve, SERVICE, environ) as url:
         await eventually(lambda: states_are(edge_pool, {"sent": 1}))
         async with aiohttp.ClientSession(url) as session, session.get("/metrics") as metrics:
-            assert "media_sync_sent_bytes_total" in await metrics.text()
+            assert "farmiq_media_sync_sent_bytes_total" in await metrics.text()
     assert await media_cloud.body_of(media_id) == body
     asked = media_cloud.asked[media_id]
     assert (asked.session_id, asked.size_bytes, asked.sha256) == (
@@ -149,6 +149,10 @@ async def test_what_the_cloud_says_about_the_picture_costs_attempts_then_a_perso
                 told = await listed.json()
             assert (told["failed_count"], told["entries"][0]["media_id"]) == (1, str(media_id))
             assert (told["entries"][0]["last_error_code"], told["entries"][0]["attempt_count"]) == ("HTTP_422", 3)
+            async with session.get(f"/api/v1/sync/media?media_id={media_id}&media_id={new_id()}") as named:
+                assert (await named.json())["entries"] == told["entries"]
+            async with session.get(f"/api/v1/sync/media?media_id={media_id}&status=failed") as both:
+                assert both.status == 400
             media_cloud.otherwise = None
             assert await redrive(session, {"allFailed": True}, token="") == (401, None)
             assert await redrive(session, {"errorCode": "HTTP_422", "dryRun": True}) == (
