@@ -21,7 +21,7 @@ BETWEEN_COMMIT_AND_ACK = ("farmiq.kit.amqp:Consumer.acknowledge", "before", 5)
 def redelivered(service: ServiceProcess) -> float:
     with urlopen(f"{service.url}/metrics", timeout=10) as answer:  # noqa: S310 - our own loopback address
         text = answer.read().decode()
-    found = re.search(rf'bus_messages_redelivered_total{{queue="{re.escape(WORK_QUEUE.name)}"}} (\S+)', text)
+    found = re.search(rf'farmiq_bus_messages_redelivered_total{{queue="{re.escape(WORK_QUEUE.name)}"}} (\S+)', text)
     return float(found[1]) if found else 0.0
 
 

@@ -7,7 +7,7 @@ from msgspec import Meta
 from farmiq.cloud.analytics_service.anomalies.found import AnomalyLimits
 from farmiq.cloud.analytics_service.comfort import Limits
 from farmiq.cloud.analytics_service.days import Calendar
-from farmiq.kit.settings import BadSettings, HttpSettings, Port, Secret, Settings
+from farmiq.kit.settings import AdminToken, AmqpUrl, BadSettings, DatabaseUrl, HttpSettings, Port, Settings
 
 Share = Annotated[float, Meta(gt=0, le=10)]
 Times = Annotated[float, Meta(ge=1, le=100)]
@@ -15,14 +15,17 @@ Times = Annotated[float, Meta(ge=1, le=100)]
 
 class AnalyticsSettings(HttpSettings, frozen=True, kw_only=True):
     port: Port = 5203
-    database_url: Secret
-    amqp_url: Secret
-    admin_token: Secret
+    database_url: DatabaseUrl
+    amqp_url: AmqpUrl
+    admin_token: AdminToken
     consume_batch_messages: Annotated[int, Meta(ge=1, le=2000)] = 200
+    """At most so many messages in one transaction."""
     consume_batch_wait_ms: Annotated[int, Meta(ge=0, le=1000)] = 20
+    """How long a transaction waits for more messages."""
     recompute_debounce_ms: Annotated[int, Meta(ge=0, le=600_000)] = 5000
     """A day that changes again and again is computed once in this time."""
     recompute_poll_ms: Annotated[int, Meta(ge=10, le=60_000)] = 1000
+    """How often it looks whether a day is to be computed."""
 
 
 class JudgementSettings(Settings, frozen=True, kw_only=True):
@@ -33,14 +36,23 @@ class JudgementSettings(Settings, frozen=True, kw_only=True):
     comfort_limits: str = ""
     """JSON: limits by place, {"TENANT": {...}, "TENANT/FARM": {...}, "TENANT/FARM/BARN": {...}}; the nearest counts."""
     anomaly_unusual_z: Times = 4.5
+    """`unusual_value`: so many spreads away from the same hour of the days before."""
     anomaly_flat_hours: Annotated[int, Meta(ge=2, le=240)] = 6
+    """`flat_line`: hours without any change."""
     anomaly_dropout_hours: Annotated[int, Meta(ge=1, le=24)] = 2
+    """`dropout`: hours without a sample."""
     anomaly_drift_z: Times = 3.0
+    """`drift`: so many spreads away from the other sensors of the barn."""
     anomaly_weight_z: Times = 4.0
+    """`weight_outlier`: so many spreads away from the line of the batch."""
     anomaly_weight_jump: Share = 0.15
+    """`weight_jump`: share of the final weight, within one session."""
     anomaly_batch_jump_per_day: Share = 0.25
+    """`batch_jump`: share of the median weight, for each day since the last weighing."""
     anomaly_vision_disagreement: Share = 0.15
+    """`vision_disagreement`: share of the weight, between camera and scale."""
     growth_recent_days: Annotated[int, Meta(ge=3, le=90)] = 14
+    """Over how many days recent growth is computed."""
 
 
 class AnalyticsRetentionSettings(Settings, frozen=True, kw_only=True):
@@ -49,7 +61,9 @@ class AnalyticsRetentionSettings(Settings, frozen=True, kw_only=True):
     analytics_hours_retention_days: Annotated[int, Meta(ge=30)] = 90
     """A day is computed again while the hours that it is compared with are kept; what comes later is too late for it."""
     analytics_sessions_retention_days: Annotated[int, Meta(ge=30)] = 730
+    """Sessions and weights that KPIs are computed from."""
     analytics_results_retention_days: Annotated[int, Meta(ge=30)] = 1825
+    """KPIs and anomalies, from the day on which they were last computed."""
 
 
 class Rules(msgspec.Struct, frozen=True):

@@ -31,11 +31,19 @@ class DayFailed(Exception):
 
 class Counters:
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.computed = Counter("analytics_days_computed", "Days of barns computed.", registry=registry)
-        self.failed = Counter("analytics_days_failed", "Days of barns that could not be computed.", registry=registry)
-        self.seconds = Histogram("analytics_day_seconds", "How long one day of one barn takes.", registry=registry)
-        self.marks = Gauge("analytics_marks_waiting", "Marks of changed days, not yet computed.", registry=registry)
-        self.oldest = Gauge("analytics_oldest_mark_seconds", "How long the oldest has waited.", registry=registry)
+        self.computed = Counter("farmiq_analytics_days_computed", "Days of barns computed.", registry=registry)
+        self.failed = Counter(
+            "farmiq_analytics_days_failed", "Days of barns that could not be computed.", registry=registry
+        )
+        self.seconds = Histogram(
+            "farmiq_analytics_day_seconds", "How long one day of one barn takes.", registry=registry
+        )
+        self.marks = Gauge(
+            "farmiq_analytics_marks_waiting", "Marks of changed days, not yet computed.", registry=registry
+        )
+        self.oldest = Gauge(
+            "farmiq_analytics_oldest_mark_seconds", "How long the oldest has waited.", registry=registry
+        )
 
 
 class Recomputer:

@@ -39,12 +39,16 @@ def dead_letter_queue_of(service: str) -> str:
     return WORK_QUEUES[service].dead_letter_queue
 
 
-async def summarize(connection: Connection, amqp_url: str, service: str, messages_max: int) -> Summary:
-    queue, groups = dead_letter_queue_of(service), Groups()
+async def summarize(
+    connection: Connection, amqp_url: str, service: str, messages_max: int, tenant_id: str | None = None
+) -> Summary:
+    """Of all tenants, or of one. Letters that could not be read belong to none."""
+    queue, groups, wanted = dead_letter_queue_of(service), Groups(), Filter(tenant_id=tenant_id)
     async with alone_with(connection, queue), walking(amqp_url, queue) as walk:
         async for window in walk.windows(messages_max):
-            for delivery in window:
-                groups.add(letter_of(delivery))
+            for letter in map(letter_of, window):
+                if matches(wanted, letter):
+                    groups.add(letter)
     return Summary(service, queue, walk.messages, walk.seen, groups.largest_first())
 
 

@@ -17,8 +17,9 @@ from farmiq.kit.amqp_inspection import connected
 from farmiq.kit.amqp_topology import depth
 from farmiq.kit.errors import Rejected
 
-WINDOW: Final = 100
-"""How many are in memory at a time. A message is at most half a megabyte."""
+WINDOW: Final = 30
+"""How many are in our hands at a time. RabbitMQ passes 32 acknowledgements of a channel on to a quorum queue and keeps others
+back until that has written them; a channel that ends just then takes them along, and what was replayed is still there."""
 
 QUIET_SECONDS_MAX: Final = 5.0
 GIVEN_BACK_SECONDS_MAX: Final = 10.0

@@ -26,10 +26,10 @@ class Stats(Struct):
 class Counters:
     def __init__(self, registry: CollectorRegistry, started_at: datetime) -> None:
         self.stats = Stats(started_at)
-        self._events = Counter("ingestion_events", "Events answered.", ["status"], registry=registry)
-        self._rejected = Counter("ingestion_events_rejected", "Events rejected.", ["code"], registry=registry)
+        self._events = Counter("farmiq_ingestion_events", "Events answered.", ["status"], registry=registry)
+        self._rejected = Counter("farmiq_ingestion_events_rejected", "Events rejected.", ["code"], registry=registry)
         self.batches_deferred = Counter(
-            "ingestion_batches_deferred", "Batches that have to come again.", ["code"], registry=registry
+            "farmiq_ingestion_batches_deferred", "Batches that have to come again.", ["code"], registry=registry
         )
 
     def answered(self, edge_cluster_id: str, batch_id: str | None, results: Sequence[EventResult]) -> None:

@@ -3,16 +3,17 @@ from typing import Annotated
 from msgspec import Meta
 
 from farmiq.contracts.limits import EDGE_BATCH_BYTES_MAX
-from farmiq.kit.settings import HttpSettings, Port, Positive, Secret, Settings
+from farmiq.kit.settings import AmqpUrl, DatabaseUrl, HttpSettings, Port, Positive, Secret, Settings
 
 
 class IngestionSettings(HttpSettings, frozen=True, kw_only=True):
     port: Port = 5201
-    database_url: Secret
-    amqp_url: Secret
+    database_url: DatabaseUrl
+    amqp_url: AmqpUrl
     ingestion_body_bytes_max: Annotated[int, Meta(ge=1024)] = EDGE_BATCH_BYTES_MAX
     """As it comes over the wire. What it inflates to is bounded by the contract."""
     ingestion_body_seconds_max: Positive = 30
+    """Until a request whose body does not come is given up."""
     ingestion_requests_max: Positive = 32
     """At the same time, in one replica. More are told to come back, so that memory stays bounded."""
     ingestion_edge_batches_per_second: Positive = 200

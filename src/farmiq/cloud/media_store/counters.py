@@ -19,21 +19,32 @@ log = get_logger(__name__)
 class Counters(BusMetrics):
     def __init__(self, registry: CollectorRegistry) -> None:
         super().__init__(registry)
-        self.presigned = Counter("media_presigned", "Times an edge was given a URL.", registry=registry)
-        self.stored = Counter("media_stored", "Pictures whose bytes were compared and are stored.", registry=registry)
-        self.refused = Counter("media_refused", "Uploads that were not taken.", ["code"], registry=registry)
-        self.contradicted = Counter(
-            "media_contradicted", "Pictures announced with another checksum than was sent.", registry=registry
+        self.presigned = Counter("farmiq_cloud_media_presigned", "Times an edge was given a URL.", registry=registry)
+        self.stored = Counter(
+            "farmiq_cloud_media_stored", "Pictures whose bytes were compared and are stored.", registry=registry
         )
-        self.thumbnails = Counter("media_thumbnails", "Thumbnails asked for.", ["outcome"], registry=registry)
+        self.refused = Counter(
+            "farmiq_cloud_media_refused", "Uploads that were not taken.", ["code"], registry=registry
+        )
+        self.contradicted = Counter(
+            "farmiq_cloud_media_contradicted",
+            "Pictures announced with another checksum than was sent.",
+            registry=registry,
+        )
+        self.thumbnails = Counter(
+            "farmiq_cloud_media_thumbnails", "Thumbnails asked for.", ["outcome"], registry=registry
+        )
         self.waiting = Gauge(
-            "media_waiting_pictures",
+            "farmiq_cloud_media_waiting_pictures",
             "Pictures that are announced or missing, and not here.",
             ["state"],
             registry=registry,
         )
         self.waiting_since = Gauge(
-            "media_waiting_oldest_seconds", "For how long the oldest of them.", ["state"], registry=registry
+            "farmiq_cloud_media_waiting_oldest_seconds",
+            "For how long the oldest of them.",
+            ["state"],
+            registry=registry,
         )
 
 

@@ -11,9 +11,11 @@ from farmiq.cloud.telemetry_service.event_store import store_events, store_sync_
 from farmiq.cloud.telemetry_service.measurements import DeclaredLoss, EdgeAggregate
 from farmiq.cloud.telemetry_service.messages import OtherEvent, Said, SyncReport, Weighing
 from farmiq.cloud.telemetry_service.weighing_store import store_weighings
+from farmiq.contracts.telemetry import Lane
 from farmiq.kit.bus_worker import Refusal
 from farmiq.kit.postgres import Connection, Pool
 from farmiq.timeseries.admission import Admission, admit_batches, admit_readings, declare_lost
+from farmiq.timeseries.delay import last_sample
 from farmiq.timeseries.rollup import Bucket
 from farmiq.timeseries.samples import SingleReading, StreamBatch
 
@@ -21,10 +23,11 @@ T = TypeVar("T")
 
 
 class Written(msgspec.Struct, frozen=True):
-    """Committed. A refusal, or None, for each item, and how many samples were new."""
+    """Committed. A refusal, or None, for each item, how many samples were new, and the last one of each batch that had some."""
 
     refusals: list[Refusal | None]
     samples_stored: int
+    newest: list[tuple[Lane, datetime]]
 
 
 async def store(pool: Pool, items: Sequence[Said], received_at: datetime, plan: unsent.Plan) -> Written:
@@ -61,7 +64,9 @@ async def _write_measurements(
     await unsent.mark(connection, touched, received_at, plan)
     declared = [await _declare(connection, item) for item in _of(items, DeclaredLoss)]
     stored = sum(end - first for admission in admissions for first, end in admission.stored) + len(fresh)
-    return Written(_refusals(items, admissions, declared), stored)
+    new = [batch for batch, admission in zip(batches, admissions, strict=True) if admission.stored]
+    newest = [*map(last_sample, new), *map(last_sample, fresh)]
+    return Written(_refusals(items, admissions, declared), stored, newest)
 
 
 def _refusals(

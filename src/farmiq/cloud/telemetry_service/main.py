@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 
 from farmiq.cloud.telemetry_service.api import routes
 from farmiq.cloud.telemetry_service.consumer import Counters, StoreMessages
@@ -13,7 +14,9 @@ from farmiq.kit.http_server import serve_http
 from farmiq.kit.jobs import keep_jobs, scheduled
 from farmiq.kit.lifecycle import Lifetime, instance_id
 from farmiq.kit.postgres import open_pool, ping, require_schema
+from farmiq.kit.sampling import keep_sampling
 from farmiq.kit.settings import load
+from farmiq.timeseries.loss_totals import LossTotals, sample_losses
 
 
 async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
@@ -36,10 +39,14 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(run_bus_worker(life, worker, work, metrics=counters))
-                group.create_task(life.until_stopped(tell_of_aggregates(life, pool, publisher)))
+                group.create_task(
+                    life.until_stopped(tell_of_aggregates(life, pool, publisher, counters.aggregates_told))
+                )
                 group.create_task(
                     life.until_stopped(keep_jobs(life, pool, housekeeping, instance_id(life.service, environ)))
                 )
+                losses = partial(sample_losses, totals=LossTotals(life.registry))
+                group.create_task(life.until_stopped(keep_sampling(life, pool, losses)))
                 group.create_task(serve_http(life, settings, routes(pool, settings.admin_token, life.clock)))
         finally:
             await publisher.stop()

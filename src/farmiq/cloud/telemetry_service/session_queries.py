@@ -31,6 +31,7 @@ _PAGE: Final = f"""
      ORDER BY first_event_at DESC, id DESC
 """  # noqa: S608 - our own constants
 _ONE: Final = f"SELECT {', '.join(_COLUMNS)}, {_COUNTS} FROM weight_sessions AS s WHERE tenant_id = $1 AND id = $2"  # noqa: S608 - as above
+_STORED: Final = "SELECT created_at, updated_at FROM weight_sessions WHERE tenant_id = $1 AND id = $2"
 _WEIGHTS: Final = """
     SELECT event_id, weight_kg, occurred_at FROM recorded_weights WHERE tenant_id = $1 AND session_id = $2
      ORDER BY occurred_at, event_id LIMIT $3
@@ -138,6 +139,13 @@ async def sessions(
 async def session(connection: Connection, *, tenant_id: str, session_id: UUID) -> SessionRow | None:
     row = await connection.fetchrow(_ONE, tenant_id, session_id)
     return None if row is None else SessionRow(**row)
+
+
+async def stored_between(connection: Connection, tenant_id: str, session_id: UUID) -> tuple[datetime, datetime]:
+    """When the first of the session's events was stored here, and when one last changed it. It has to be known."""
+    row = await connection.fetchrow(_STORED, tenant_id, session_id)
+    assert row is not None  # noqa: S101 - the caller has just read it
+    return row["created_at"], row["updated_at"]
 
 
 async def weights(connection: Connection, tenant_id: str, session_id: UUID) -> list[WeightRow]:

@@ -1,6 +1,7 @@
 """Weigh sessions: which there are, and one of them with everything that belongs to it."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -60,13 +61,16 @@ class SessionPage(msgspec.Struct, frozen=True):
 
 
 class SessionView(msgspec.Struct, frozen=True):
-    """`lacks` names what has not come yet; empty, the session is complete."""
+    """`lacks` names what has not come yet; empty, the session is complete. The session's events were stored here between
+    `first_stored_at` and `last_stored_at`."""
 
     session: SessionRow
     weights: list[session_queries.WeightRow]
     inferences: list[session_queries.InferenceRow]
     pictures: Pictures
     lacks: list[Lack]
+    first_stored_at: datetime
+    last_stored_at: datetime
 
 
 def session_routes(pool: Pool, guards: Sequence[Any], exports: Exports) -> list[Any]:
@@ -121,9 +125,10 @@ async def _view(connection: Connection, tenant_id: str, session_id: UUID) -> Ses
         # A picture that was sent before its session was known carries none: the session's own list finds it.
         known = await pictures_named(connection, tenant_id, [image.media_id for image in images])
         sent = await pictures_of(connection, tenant_id, [session_id])
+        stored = await session_queries.stored_between(connection, tenant_id, session_id)
     known |= {picture.media_id: picture for picture in sent[session_id]}
     pictures = pictures_of_session(session, images, known)
-    return SessionView(session, weights, inferences, pictures, lacking(session, pictures))
+    return SessionView(session, weights, inferences, pictures, lacking(session, pictures), *stored)
 
 
 def _pages(pool: Pool, asked: SessionQuestion) -> Pages:

@@ -17,14 +17,13 @@ AWAY: Final[tuple[type[BaseException], ...]] = (*RETRY, Transient)
 log = get_logger(__name__)
 
 
-async def tell_of_aggregates(life: Lifetime, pool: Pool, publisher: Publisher) -> None:
+async def tell_of_aggregates(life: Lifetime, pool: Pool, publisher: Publisher, told_counter: Counter) -> None:
     """Until the service stops. Whatever the settings are now: what was put on the list under others is told as well."""
-    counter = Counter("cloud_aggregates_told", "Aggregates that the bus was told of.", registry=life.registry)
     is_running = True
     while is_running:
         try:
             told = await tell_due(pool, publisher, life.clock.now()) if publisher.is_connected else 0
-            counter.inc(told)
+            told_counter.inc(told)
         except AWAY as error:
             log.warning("aggregates_not_announced", reason=str(error) or type(error).__name__)
             told = 0

@@ -237,7 +237,7 @@ async def test_a_day_that_fails_does_not_keep_the_others_waiting(
     assert failures == 1
     assert [key[0] for key in await analytics.kpis()] == ["barn-2"]
     assert {mark[1] for mark in await analytics.marks()} == {"barn-1"}
-    assert analytics.registry.get_sample_value("analytics_days_failed_total") == 1
+    assert analytics.registry.get_sample_value("farmiq_analytics_days_failed_total") == 1
 
 
 async def test_days_too_old_to_be_computed_whole_stay_as_they_are(cloud_pool: Pool) -> None:

@@ -285,7 +285,7 @@ async def test_the_figures_of_this_replica(api: aiohttp.ClientSession) -> None:
         "rejected": 1,
     }
     async with api.get("/metrics") as answer:
-        assert 'ingestion_events_total{status="accepted"} 1.0' in await answer.text()
+        assert 'farmiq_ingestion_events_total{status="accepted"} 1.0' in await answer.text()
 
 
 async def test_without_rabbitmq_it_says_come_back_and_remembers_nothing(

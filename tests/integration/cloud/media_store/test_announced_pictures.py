@@ -150,9 +150,9 @@ async def test_pictures_that_wait_are_counted_with_their_age(pool: Pool, variabl
                 lines = (await answer.text()).splitlines()
             values = {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if line[:1] != "#"}
             return (
-                values.get('media_waiting_pictures{state="announced"}') == 2
-                and values['media_waiting_oldest_seconds{state="announced"}'] >= 3600
-                and values['media_waiting_pictures{state="missing"}'] == 0
+                values.get('farmiq_cloud_media_waiting_pictures{state="announced"}') == 2
+                and values['farmiq_cloud_media_waiting_oldest_seconds{state="announced"}'] >= 3600
+                and values['farmiq_cloud_media_waiting_pictures{state="missing"}'] == 0
             )
 
         await eventually(seen, what="the gauges to show it")

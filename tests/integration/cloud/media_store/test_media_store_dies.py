@@ -118,7 +118,7 @@ async def test_killed_between_the_commit_and_the_acknowledgement_the_event_comes
         async def is_acknowledged() -> bool:
             async with cloud.session.get(f"{cloud.url}/metrics") as answer:
                 lines = (await answer.text()).splitlines()
-            done = f'bus_messages_done_total{{queue="{bus.MEDIA_STORE_QUEUE}"}}'
+            done = f'farmiq_bus_messages_done_total{{queue="{bus.MEDIA_STORE_QUEUE}"}}'
             return any(line == f"{done} 1.0" for line in lines)
 
         await eventually(is_acknowledged, what="the event to be acknowledged")
