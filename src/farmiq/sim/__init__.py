@@ -3,7 +3,7 @@
 In: seeds and parameters. Out: weights in kilograms, body measures in metres, pictures as Pillow images or JPEG bytes.
 Promises: the same seed and the same parameters give the same animal and the same picture. Nothing here is a photograph:
 a model trained on these pictures weighs these animals, and a farm trains on its own (docs/guides/train-a-model.md).
-Needs Pillow and NumPy, and nothing else of ours.
+Needs Pillow and NumPy, and nothing else of ours; only `station` knows what a driver of `weighvision-agent` is.
 
 - `animals`: a pig from birth on: growth, body measures, pose
 - `coats`: the colours of its skin
@@ -11,5 +11,6 @@ Needs Pillow and NumPy, and nothing else of ours.
 - `pictures`: an animal in a scene, as a picture
 - `misfires`: pictures that show no animal that could be weighed
 - `samples`: a picture with its true weight
+- `station`: a batch of animals that walks over a scale under a camera, as drivers of `weighvision-agent`
 - `views`, `solids`, `skin`, `figure`, `ground`, `fences`: camera, shapes, animal, floor and steel, as arrays
 """

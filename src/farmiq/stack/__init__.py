@@ -12,5 +12,6 @@
 
 Start reading at `control`, then `supervisor` (the order of things) and `keeper` (one child's life). `plan` decides what a
 stack consists of before anything runs; `postgres`, `mosquitto`, `rabbitmq` and `seaweedfs` each know one server; `provision`
-makes what the services need inside them; `processes` finds and ends what belongs to a stack.
+makes what the services need inside them; `processes` finds and ends what belongs to a stack. `relay` stands between the tiers,
+so that their links can be cut and healed; `relayed` says which links those are.
 """

@@ -8,18 +8,25 @@ from pathlib import Path
 from typing import NamedTuple
 
 from farmiq.edge.ingress_gateway import devices
+from farmiq.edge.ingress_gateway.broker_logins import MqttLogin, login_of
 from farmiq.kit.postgres import Connection
 from farmiq.stack.home import Home
 from farmiq.stack.mosquitto import put_in_force
-from farmiq.stack.mosquitto_users import MqttLogin, change_logins, device_rules
+from farmiq.stack.mosquitto_users import change_logins
 from farmiq.stack.state import read_state
 
 
 class BrokerOfHome(NamedTuple):
-    """The broker of a farm that runs from `home`, by the port where devices log in."""
+    """The broker of a farm that runs from `home`, by the port of its own listener for devices."""
 
     home: Home
     port: int
+    # Where devices come in, when the relay stands before that listener.
+    entrance_port: int | None = None
+
+    @property
+    def device_port(self) -> int:
+        return self.entrance_port or self.port
 
 
 class Image(NamedTuple):
@@ -27,11 +34,6 @@ class Image(NamedTuple):
 
     put: list[MqttLogin]
     drop: list[str]
-
-
-def login_of(device: devices.Device, password_hash: str) -> MqttLogin:
-    rules = device_rules(device.tenant_id, device.farm_id, device.barn_id, device.device_id, device.kind)
-    return MqttLogin(device.device_id, password_hash, rules)
 
 
 async def apply_register(connection: Connection, broker: BrokerOfHome) -> None:

@@ -10,7 +10,9 @@ from farmiq.stack.private_files import private_folder, remove
 from farmiq.stack.socket_folder import socket_folder
 
 # What `purge` may remove. FARMIQ_HOME may be a folder with other things in it, which are none of our business.
-_ENTRIES = ("devices", "logs", "mosquitto", "postgres", "rabbitmq", "run", "seaweedfs", "ports.json", "secrets.json")
+_ENTRIES = (
+    "console", "devices", "logs", "mosquitto", "postgres", "rabbitmq", "relay", "run", "seaweedfs", "ports.json", "secrets.json",
+)  # fmt: skip
 _CHOOSE = "set FARMIQ_HOME to a folder of your own"
 
 
@@ -60,9 +62,17 @@ class Home:
     def spool_folder(self, device_id: str) -> Path:
         return self.path / "devices" / device_id / "spool"
 
+    def station_folder(self, device_id: str) -> Path:
+        return self.path / "devices" / device_id
+
     def forwarder_socket(self, device_id: str) -> Path:
         name = f"{device_id}.sock"
         return socket_folder(self.path / "run" / "sockets", name) / name
+
+    @property
+    def relay_socket(self) -> Path:
+        """Where the relay takes orders."""
+        return socket_folder(self.path / "run" / "sockets", "relay.sock") / "relay.sock"
 
     def create(self) -> None:
         if not str(self.path).isprintable() or set(str(self.path)) & set("'\"\\"):

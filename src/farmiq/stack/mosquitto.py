@@ -7,19 +7,11 @@ import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
 
+from farmiq.edge.ingress_gateway.broker_logins import MqttLogin, hash_password, mqtt_url
 from farmiq.stack import binaries
 from farmiq.stack.errors import StackError
-from farmiq.stack.mosquitto_users import (
-    MqttLogin,
-    MqttUser,
-    change_logins,
-    hash_password,
-    password_file,
-    rules_file,
-    set_users,
-)
+from farmiq.stack.mosquitto_users import MqttUser, change_logins, password_file, rules_file, set_users
 from farmiq.stack.private_files import private_folder, write_private
 from farmiq.stack.program import plain_environment
 
@@ -91,6 +83,8 @@ class Mosquitto:
     users: tuple[MqttUser, ...] = ()
     # Where services log in. Without it there is one listener for all, on which a device can use any client id.
     services_port: int | None = None
+    # Where devices come in, when something stands before their listener.
+    entrance_port: int | None = None
 
     name = "mosquitto"
     stop_signal = signal.SIGTERM
@@ -121,7 +115,7 @@ class Mosquitto:
         return mqtt_url(user, password, "127.0.0.1", self._own_port)
 
     def device_url(self, user: str, password: str) -> str:
-        return mqtt_url(user, password, "127.0.0.1", self.port)
+        return mqtt_url(user, password, "127.0.0.1", self.entrance_port or self.port)
 
     async def probe(self) -> None:
         await log_in("127.0.0.1", self._own_port, _PROBE_USER, self.probe_password)
@@ -145,10 +139,6 @@ class Mosquitto:
     @property
     def _settings_file(self) -> Path:
         return self.folder / "mosquitto.conf"
-
-
-def mqtt_url(user: str, password: str, host: str, port: int, scheme: str = "mqtt") -> str:
-    return f"{scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{host}:{port}"
 
 
 async def put_in_force(

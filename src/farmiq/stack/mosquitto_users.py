@@ -3,21 +3,14 @@
 Mosquitto reads two files: password hashes and topic rules. A change is written to both, then SIGHUP makes the broker read them
 again. Connections whose login is still good stay; those whose password was changed or taken away are ended by the broker."""
 
-import base64
 import fcntl
-import hashlib
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from farmiq.edge.ingress_gateway.broker_logins import MqttLogin, hash_password
 from farmiq.stack.private_files import private_folder, write_private
-
-# The broker checks passwords in its only thread, also when a whole farm reconnects at once. Ours are long and random, so
-# guessing is hopeless at any count; this is the one that mosquitto_passwd uses.
-_ITERATIONS = 101
-_SALT_BYTES = 12
 
 
 @dataclass(frozen=True)
@@ -25,40 +18,6 @@ class MqttUser:
     name: str
     password: str = field(repr=False)
     rules: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class MqttLogin:
-    """A user as the broker's files hold it, without the password itself."""
-
-    name: str
-    password_hash: str = field(repr=False)
-    rules: tuple[str, ...]
-
-    @property
-    def password_line(self) -> str:
-        return f"{self.name}:{self.password_hash}"
-
-    @property
-    def rule_lines(self) -> tuple[str, ...]:
-        return (f"user {self.name}", *self.rules)
-
-
-def device_rules(tenant_id: str, farm_id: str, barn_id: str, device_id: str, kind: str = "node") -> tuple[str, ...]:
-    """A device speaks for itself alone and hears nothing but its own acknowledgements.
-
-    Every level that says who speaks is literal. `+` stands only for what follows the device's own name: the metric, the type
-    of the event, a weigh session. One level each, so nothing but the documented topics passes."""
-    place = f"{tenant_id}/{farm_id}/{barn_id}/{device_id}"
-    rules = [
-        f"topic write iot/telemetry/{place}/+",
-        f"topic write iot/event/{place}/+",
-        f"topic write iot/status/{place}",
-        f"topic read iot/{device_id}/ack",
-    ]
-    if kind == "weigh-station":
-        rules.append(f"topic write iot/weighvision/{place}/session/+/+")
-    return tuple(rules)
 
 
 def gateway_rules() -> tuple[str, ...]:
@@ -69,13 +28,6 @@ def gateway_rules() -> tuple[str, ...]:
 def operator_rules() -> tuple[str, ...]:
     """Whoever runs the stack can read every credential anyway. Good for trying things out by hand."""
     return ("topic readwrite iot/#", "topic read $SYS/#")
-
-
-def hash_password(password: str) -> str:
-    """As Mosquitto's password file holds it."""
-    salt = os.urandom(_SALT_BYTES)
-    digest = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ITERATIONS)
-    return f"$7${_ITERATIONS}${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}"
 
 
 def set_users(folder: Path, *users: MqttUser) -> None:

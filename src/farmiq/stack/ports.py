@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from farmiq.stack.errors import StackError
+from farmiq.stack.port_reservations import Reservations, reserving
 from farmiq.stack.private_files import write_private
 
 _LOWEST = 15000
@@ -41,21 +42,32 @@ def is_free(port: int) -> bool:
 def choose_ports(memory: Path, preferred: Mapping[str, int | None]) -> dict[str, int]:
     """A free port for each name: the one remembered, else the preferred one, else any. Call it while nothing of ours runs."""
     remembered: dict[str, int] = json.loads(memory.read_text(encoding="utf-8")) if memory.exists() else {}
-    chosen = {name: remembered[name] for name in preferred if name in remembered and is_free(remembered[name])}
-    for name, preference in preferred.items():
-        if name not in chosen:
-            chosen[name] = _first_free(preference, taken=set(chosen.values()))
+    with reserving(str(memory)) as reservations:
+        chosen = {
+            name: remembered[name]
+            for name in preferred
+            if name in remembered and _is_ours_to_take(remembered[name], reservations)
+        }
+        for name, preference in preferred.items():
+            if name not in chosen:
+                chosen[name] = _first_free(preference, set(chosen.values()), reservations)
+        for port in chosen.values():
+            reservations.add(port)
     if remembered | chosen != remembered:
         write_private(memory, json.dumps(remembered | chosen, indent=2))
     return chosen
 
 
-def _first_free(preference: int | None, taken: set[int]) -> int:
-    if preference and preference not in taken and is_free(preference):
+def _first_free(preference: int | None, taken: set[int], reservations: Reservations) -> int:
+    if preference and preference not in taken and _is_ours_to_take(preference, reservations):
         return preference
-    while (port := free_port()) in taken:
+    while (port := free_port()) in taken or reservations.is_anothers(port):
         pass
     return port
+
+
+def _is_ours_to_take(port: int, reservations: Reservations) -> bool:
+    return is_free(port) and not reservations.is_anothers(port)
 
 
 def _first_outgoing_port() -> int:

@@ -38,7 +38,7 @@ async def provision_farm(plan: Plan) -> None:
         migrate(plan.urls.edge_database, "farmiq.edge.migrations"),
         migrate(plan.urls.cloud_database, "farmiq.cloud.migrations"),
     )
-    await _register_device(plan)
+    await _register_devices(plan)
     await _renew_logins(plan)
     await _register_edge(plan)
     log.info("farm_provisioned", tenant_id=demo_farm.TENANT_ID, edge_cluster_id=demo_farm.EDGE_CLUSTER_ID)
@@ -67,22 +67,38 @@ async def _create_beside(connection: Connection, database: str) -> None:
         raise DatabasesNotMade(f"the database {database} could not be created: {error}", fix=fix) from error
 
 
-async def _register_device(plan: Plan) -> None:
+async def _register_devices(plan: Plan) -> None:
     from farmiq.edge.ingress_gateway import devices
 
     async with _connected(plan.urls.edge_database) as connection:
-        try:
-            await devices.register(
-                connection,
-                tenant_id=demo_farm.TENANT_ID,
-                farm_id=demo_farm.FARM_ID,
-                barn_id=demo_farm.BARN_ID,
-                device_id=demo_farm.DEVICE_ID,
-                kind="node",
-            )
-        except devices.DeviceTaken as error:
-            # Somebody took it out, and the rest of the farm is no worse for it.
-            log.warning("demo_device_refused", device_id=demo_farm.DEVICE_ID, reason=str(error))
+        for device_id, kind in ((demo_farm.DEVICE_ID, "node"), (demo_farm.STATION_ID, "weigh-station")):
+            try:
+                await devices.register(
+                    connection,
+                    tenant_id=demo_farm.TENANT_ID,
+                    farm_id=demo_farm.FARM_ID,
+                    barn_id=demo_farm.BARN_ID,
+                    device_id=device_id,
+                    kind=kind,
+                )
+                if device_id == demo_farm.STATION_ID:
+                    await _give_station_its_secrets(connection, plan)
+            except (devices.DeviceTaken, devices.DeviceKnown) as error:
+                # Somebody took it out, or had one of that name before, and the rest of the farm is no worse for it.
+                log.warning("demo_device_refused", device_id=device_id, reason=str(error))
+
+
+async def _give_station_its_secrets(connection: Connection, plan: Plan) -> None:
+    """Once: its broker login comes from the database like that of every device that was added."""
+    from farmiq.edge.ingress_gateway import devices
+    from farmiq.edge.ingress_gateway.broker_logins import hash_password
+    from farmiq.timeseries.stream import Origin
+
+    token = plan.secrets.station_token
+    if await devices.holder_of(connection, token) is None:
+        origin = Origin(demo_farm.TENANT_ID, demo_farm.FARM_ID, demo_farm.BARN_ID, demo_farm.STATION_ID)
+        credential = devices.Credential(hash_password(plan.secrets.mqtt_station), token)
+        await devices.add(connection, origin, "weigh-station", credential)
 
 
 async def _renew_logins(plan: Plan) -> None:

@@ -26,6 +26,7 @@ class Secrets(Struct, frozen=True, kw_only=True):
     mqtt_probe: str = field(default_factory=_token)
     mqtt_gateway: str = field(default_factory=_token)
     mqtt_device: str = field(default_factory=_token)
+    mqtt_station: str = field(default_factory=_token)
     mqtt_operator: str = field(default_factory=_token)
     rabbitmq: str = field(default_factory=_token)
     rabbitmq_cookie: str = field(default_factory=_hex)
@@ -36,6 +37,8 @@ class Secrets(Struct, frozen=True, kw_only=True):
     s3_internal_key: str = field(default_factory=_hex)
     admin_token: str = field(default_factory=_token)
     edge_token: str = field(default_factory=_token)
+    console_password: str = field(default_factory=_token)
+    station_token: str = field(default_factory=_token)
 
     def __repr__(self) -> str:
         return "Secrets(***)"

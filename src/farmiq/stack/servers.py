@@ -4,14 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit, urlunsplit
 
+from farmiq.edge.ingress_gateway.broker_logins import device_rules
 from farmiq.stack import demo_farm
 from farmiq.stack.children import Child
 from farmiq.stack.external import External
 from farmiq.stack.home import Home
 from farmiq.stack.mosquitto import Mosquitto
-from farmiq.stack.mosquitto_users import MqttUser, device_rules, gateway_rules, operator_rules
+from farmiq.stack.mosquitto_users import MqttUser, gateway_rules, operator_rules
 from farmiq.stack.postgres import Postgres
 from farmiq.stack.rabbitmq import Epmd, RabbitMq
+from farmiq.stack.relayed import BROKER_BEHIND, BROKER_ENTRANCE
 from farmiq.stack.seaweedfs import PORTS as SEAWEEDFS_PORTS
 from farmiq.stack.seaweedfs import S3Identity, SeaweedFs
 from farmiq.stack.secrets import Secrets
@@ -69,7 +71,10 @@ class Urls:
     cloud_database: str
     mqtt_gateway: str
     mqtt_device: str
+    mqtt_station: str
     mqtt_operator: str
+    # Where devices log in, each with its own credential.
+    mqtt_entrance: str
     amqp: str
     s3_edge: S3Account
     s3_cloud: S3Account
@@ -96,10 +101,11 @@ def embedded_servers(home: Home, external: External, ports: Mapping[str, int], s
     if not external.mqtt_url:
         mosquitto = Mosquitto(
             home.server_folder("mosquitto"),
-            ports["mosquitto"],
+            ports.get(BROKER_BEHIND, ports[BROKER_ENTRANCE]),
             secrets.mqtt_probe,
             mqtt_users(secrets),
             ports["mosquitto-services"],
+            entrance_port=ports[BROKER_ENTRANCE],
         )
     if not external.amqp_url:
         epmd = Epmd(ports["epmd"])
@@ -128,7 +134,9 @@ def server_urls(servers: Servers, external: External, secrets: Secrets) -> Urls:
         cloud_database=external.cloud_database_url or _database_url(servers, external, "cloud", secrets.postgres_cloud),
         mqtt_gateway=external.mqtt_url or (mqtt.url(GATEWAY_USER, secrets.mqtt_gateway) if mqtt else ""),
         mqtt_device=external.mqtt_url or (mqtt.device_url(demo_farm.DEVICE_ID, secrets.mqtt_device) if mqtt else ""),
+        mqtt_station=external.mqtt_url or (mqtt.device_url(demo_farm.STATION_ID, secrets.mqtt_station) if mqtt else ""),
         mqtt_operator=external.mqtt_url or (mqtt.url(OPERATOR_USER, secrets.mqtt_operator) if mqtt else ""),
+        mqtt_entrance=external.mqtt_url or (f"mqtt://127.0.0.1:{mqtt.entrance_port or mqtt.port}" if mqtt else ""),
         amqp=external.amqp_url or (servers.rabbitmq.url() if servers.rabbitmq else ""),
         s3_edge=_s3_account(servers, external, secrets.s3_access_key, secrets.s3_secret_key, external.media_bucket),
         s3_cloud=_s3_account(

@@ -6,16 +6,20 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import aiohttp
 
-from farmiq.contracts.services import Service
+from farmiq.contracts.services import SERVICES, Service
+from farmiq.kit.clock import Clock
 from farmiq.stack import demo_farm
 from farmiq.stack.errors import StackError
 from farmiq.stack.home import Home
+from farmiq.stack.relayed import CLOUD_STORE, EDGE_DATABASE, by_port, wan
 from farmiq.stack.secrets import Secrets
 from farmiq.stack.servers import Urls
 from farmiq.stack.socket_folder import make_socket_folder
+from farmiq.stack.station import station_variables, write_station_file
 
 # Longer than a service's own drain, which ends by itself.
 _STOP_SECONDS = 25.0
@@ -56,6 +60,8 @@ class OurService:
     def prepare(self) -> None:
         if socket := self.variables.get("NODE_FORWARDER_SOCKET"):
             make_socket_folder(Path(socket).parent, {os.geteuid()})
+        if station := self.variables.get("WEIGHVISION_STATION"):
+            write_station_file(Path(station), Clock().now().date())
 
     def command(self) -> list[str]:
         return [sys.executable, "-P", "-m", "farmiq.cli", "run", self.name]
@@ -85,14 +91,19 @@ class OurService:
 def service_variables(home: Home, urls: Urls, secrets: Secrets, ports: Mapping[str, int]) -> dict[str, Variables]:
     """Each service with the variables that it reads. No service gets the credential of another."""
     admin = {"ADMIN_TOKEN": secrets.admin_token}
-    edge = admin | {"DATABASE_URL": urls.edge_database}
+    edge = admin | {"DATABASE_URL": by_port(urls.edge_database, ports.get(EDGE_DATABASE))}
     cloud = admin | {"DATABASE_URL": urls.cloud_database, "AMQP_URL": urls.amqp}
     node = _node_variables(home)
     return {
         "node-agent": node,
         "node-forwarder": node
         | {"NODE_FORWARDER_SPOOL_DIR": str(home.spool_folder(demo_farm.DEVICE_ID)), "MQTT_URL": urls.mqtt_device},
-        "edge-ingress-gateway": edge | {"MQTT_URL": urls.mqtt_gateway},
+        "weighvision-agent": station_variables(home, secrets)
+        | {
+            "MQTT_URL": urls.mqtt_station,
+            "EDGE_MEDIA_STORE_URL": f"http://127.0.0.1:{ports.get('edge-media-store')}",
+        },
+        "edge-ingress-gateway": edge | {"MQTT_URL": urls.mqtt_gateway} | _register_variables(urls, ports),
         "edge-telemetry-timeseries": edge,
         "edge-weighvision-session": edge,
         "edge-media-store": edge | urls.s3_edge.variables(),
@@ -100,16 +111,47 @@ def service_variables(home: Home, urls: Urls, secrets: Secrets, ports: Mapping[s
         "edge-sync-forwarder": edge
         | urls.s3_edge.variables()
         | {
-            "CLOUD_INGESTION_URL": f"http://127.0.0.1:{ports.get('cloud-ingestion')}/api/v1/edge/batch",
+            "CLOUD_INGESTION_URL": f"http://127.0.0.1:{ports.get(wan('cloud-ingestion'))}/api/v1/edge/batch",
             "CLOUD_INGESTION_TOKEN": secrets.edge_token,
-            "CLOUD_MEDIA_URL": f"http://127.0.0.1:{ports.get('cloud-media-store')}",
+            "CLOUD_MEDIA_URL": f"http://127.0.0.1:{ports.get(wan('cloud-media-store'))}",
             "EDGE_CLUSTER_ID": demo_farm.EDGE_CLUSTER_ID,
+            "EDGE_DATA_DIR": str(home.path),
             "INTERNAL_ADMIN_ENABLED": "true",
         },
         "cloud-ingestion": cloud,
         "cloud-telemetry-service": cloud,
         "cloud-analytics-service": cloud,
-        "cloud-media-store": cloud | urls.s3_cloud.variables(),
+        "cloud-media-store": cloud
+        | urls.s3_cloud.variables()
+        # Whoever is given a URL comes from outside the cloud, the edge first of all.
+        | {"S3_PUBLIC_ENDPOINT": by_port(urls.s3_cloud.endpoint, ports.get(CLOUD_STORE))},
+        "console": _console_variables(home, secrets, ports),
+    }
+
+
+def _console_variables(home: Home, secrets: Secrets, ports: Mapping[str, int]) -> dict[str, str]:
+    addresses = {
+        service.url_variable: f"http://127.0.0.1:{ports[service.name]}"
+        for service in SERVICES
+        if service.tier in {"edge", "cloud"} and service.name in ports
+    }
+    return addresses | {
+        "CONSOLE_STATE_DIR": str(home.server_folder("console")),
+        "CONSOLE_RELAY_SOCKET": str(home.relay_socket),
+        "CONSOLE_TENANTS": demo_farm.TENANT_ID,
+        "CONSOLE_PASSWORD": secrets.console_password,
+        "EDGE_ADMIN_TOKEN": secrets.admin_token,
+        "CLOUD_ADMIN_TOKEN": secrets.admin_token,
+    }
+
+
+def _register_variables(urls: Urls, ports: Mapping[str, int]) -> dict[str, str]:
+    """What whoever adds a device on the page is told. A broker that is not ours is not kept by us either."""
+    devices_url = urlsplit(urls.mqtt_device)
+    return {
+        "MQTT_DEVICE_URL": f"{devices_url.scheme}://{devices_url.hostname}:{devices_url.port or 1883}",
+        "BROKER_LOGINS_KEPT": "true" if "mosquitto" in ports else "false",
+        "FIXED_DEVICES": f"{demo_farm.DEVICE_ID},{demo_farm.STATION_ID}",
     }
 
 

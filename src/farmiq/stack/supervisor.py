@@ -10,13 +10,16 @@ from farmiq.kit.clock import Clock
 from farmiq.kit.errors import Fatal
 from farmiq.kit.logging import get_logger, mask
 from farmiq.kit.retry import Backoff
+from farmiq.stack.device_logins import BrokerOfHome
 from farmiq.stack.errors import StackError
 from farmiq.stack.keeper import Keeper
 from farmiq.stack.log_files import rotate
+from farmiq.stack.login_keeping import keep_logins
 from farmiq.stack.plan import Plan
 from farmiq.stack.private_files import remove, write_private
 from farmiq.stack.processes import sweep
 from farmiq.stack.provision import provision_farm, provision_servers
+from farmiq.stack.relay.memory import Memory
 from farmiq.stack.state import Kind, Phase, StackState, write_state
 
 log = get_logger(__name__)
@@ -39,6 +42,7 @@ class Supervisor:
         self._state = StackState(home=str(self._home.path), phase="starting", supervisor_pid=os.getpid())
         self._keepers = [Keeper(child, self._home, self._publish, clock) for child in plan.children()]
         self._state.children = [keeper.state for keeper in self._keepers]
+        self._login_keeping: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         """Until SIGTERM, or until it turns out that the stack can't be brought up."""
@@ -46,6 +50,9 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
         self._remember()
+        if self._plan.relay:
+            # A cut is for the time of one start: the next one would wait for services that can't reach their database.
+            Memory(self._plan.relay.memory_file).forget()
         housekeeping = asyncio.create_task(self._keep_logs_small())
         told_to_stop = asyncio.create_task(self._stopping.wait())
         bring_up = asyncio.create_task(self._bring_up())
@@ -56,6 +63,8 @@ class Supervisor:
             await told_to_stop
         told_to_stop.cancel()
         housekeeping.cancel()
+        if self._login_keeping is not None:
+            self._login_keeping.cancel()
         await self._bring_down(problem)
 
     async def _bring_up(self) -> None:
@@ -86,6 +95,15 @@ class Supervisor:
         await _with_retries(lambda: provision_servers(self._plan))
         if self._plan.services:
             await _with_retries(lambda: provision_farm(self._plan))
+            self._begin_login_keeping()
+
+    def _begin_login_keeping(self) -> None:
+        """From now on a device that is added anywhere can log in within seconds, and one that is revoked is out."""
+        if self._plan.servers.mosquitto is None:
+            return
+        broker = BrokerOfHome(self._home, self._plan.servers.mosquitto.port)
+        self._login_keeping = asyncio.create_task(keep_logins(self._plan.urls.edge_database, broker))
+        self._login_keeping.add_done_callback(_tell_if_failed)
 
     async def _until_healthy(self, names: Sequence[str]) -> None:
         """Of those that we run. One that the environment names is somebody else's care."""
@@ -137,6 +155,11 @@ class Supervisor:
 
     def _publish(self) -> None:
         write_state(self._home, self._state)
+
+
+def _tell_if_failed(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled() and task.exception() is not None:
+        log.error("login_keeping_failed", exc_info=task.exception())
 
 
 async def _stop(keepers: Iterable[Keeper]) -> None:

@@ -3,7 +3,8 @@
 import sys
 from pathlib import Path
 
-from farmiq.stack.mosquitto_users import MqttLogin, change_logins
+from farmiq.edge.ingress_gateway.broker_logins import MqttLogin
+from farmiq.stack.mosquitto_users import change_logins
 
 folder = Path(sys.argv[1])
 always, sometimes = (MqttLogin(name, "$7$1$a$b", ("topic read x",)) for name in ("always", "sometimes"))

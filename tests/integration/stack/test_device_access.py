@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from farmiq.edge.ingress_gateway.broker_logins import MqttLogin, device_rules, hash_password
 from farmiq.stack.mosquitto import BrokerNotReloaded, MqttRefused, log_in, put_in_force
-from farmiq.stack.mosquitto_users import MqttLogin, MqttUser, device_rules, gateway_rules, hash_password, set_users
+from farmiq.stack.mosquitto_users import MqttUser, gateway_rules, set_users
 from support.mosquitto import Broker
 from support.paho_client import Client, Connect, connect
 from support.waiting import wait_for

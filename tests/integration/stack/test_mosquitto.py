@@ -2,8 +2,9 @@ import asyncio
 
 import pytest
 
+from farmiq.edge.ingress_gateway.broker_logins import device_rules
 from farmiq.stack.mosquitto import MqttRefused, log_in
-from farmiq.stack.mosquitto_users import device_rules, gateway_rules
+from farmiq.stack.mosquitto_users import gateway_rules
 from support.mosquitto import Broker
 from support.paho_client import Client, Connect, connect
 from support.waiting import wait_for

@@ -25,7 +25,7 @@ from support.waiting import wait_for
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
-SERVERS = {"postgres", "mosquitto", "epmd", "rabbitmq", "seaweedfs"}
+SERVERS = {"postgres", "mosquitto", "epmd", "rabbitmq", "seaweedfs", "relay"}
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """The simulated station: the herd grows, the scale settles, and the detector of a real station can weigh it."""
 
 import io
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -10,7 +11,9 @@ from PIL import Image
 from farmiq.device.weighvision_agent.detection import Arrived, Change, Detector, Left, Steady
 from farmiq.device.weighvision_agent.station_file import SessionTable
 from farmiq.kit.clock import Clock
+from farmiq.sim.animals import Pose
 from farmiq.sim.station import (
+    FIRST_DAY,
     LAST_DAY,
     Herd,
     HerdCameraTable,
@@ -19,6 +22,7 @@ from farmiq.sim.station import (
     SimulatedCamera,
     SimulatedScale,
     on_scale,
+    pose_of,
     shown_kg,
 )
 
@@ -53,12 +57,36 @@ def test_the_same_animal_comes_every_day_and_weighs_more() -> None:
     assert np.mean(grown) > 1.03
 
 
-def test_an_animal_that_is_grown_up_makes_room_for_a_young_one() -> None:
-    pigs = {visit(0, day).pig.seed for day in range(0, 3 * LAST_DAY, 5)}
-    assert 3 <= len(pigs) <= 5
-    weights = [visit(number, day).weight_kg for number in range(HERD.size) for day in range(0, 200, 10)]
-    assert 5.0 < min(weights) < 30.0
-    assert 90.0 < max(weights) < 180.0
+def test_an_animal_grows_within_a_day_too_and_not_by_a_leap_at_midnight() -> None:
+    evening, night, morning = (visit(0, day=0).weight_kg, visit(17 * 60, 0).weight_kg, visit(19 * 60, 0).weight_kg)
+    assert evening < night
+    assert abs(morning - night) < 0.035 * night, "a meal more or less"
+
+
+def test_a_batch_is_of_one_age_and_makes_room_for_the_next() -> None:
+    herds = [[visit(number, day) for number in range(HERD.size)] for day in range(0, 3 * LAST_DAY, 5)]
+    assert 4 <= len({herd[0].pig.seed for herd in herds}) <= 6
+    for herd in herds:
+        weights = [animal.weight_kg for animal in herd]
+        assert max(weights) < 1.9 * min(weights)
+    assert 16.0 < min(animal.weight_kg for herd in herds for animal in herd) < 30.0
+    assert 90.0 < max(animal.weight_kg for herd in herds for animal in herd) < 138.0
+
+
+def test_a_batch_that_came_on_a_day_begins_young_and_stays_when_it_is_grown_up() -> None:
+    herd = replace(HERD, arrived_on=MORNING.date())
+
+    def at(days: float) -> OnScale:
+        animal = on_scale(herd, MORNING + timedelta(days=days, seconds=12))
+        assert animal is not None
+        return animal
+
+    stay_days = LAST_DAY - FIRST_DAY
+    assert at(0).weight_kg < 36.0
+    assert at(stay_days).weight_kg > 80.0
+    # The visits go on in turn: after a whole number of rounds it is the same animal again.
+    assert at(stay_days + 30).pig == at(0).pig
+    assert at(stay_days + 30).weight_kg == at(stay_days + 60).weight_kg
 
 
 def test_between_two_animals_the_scale_is_empty() -> None:
@@ -107,3 +135,18 @@ def test_camera_and_scale_look_at_the_same_animal() -> None:
     assert changed(empty, still_empty) < 0.001, "the camera's grain does not"
     scale.close()
     camera.close()
+
+
+def test_an_animal_comes_head_first_stands_as_it_came_and_goes_on() -> None:
+    def pose(seconds: float) -> Pose:
+        animal = on_scale(HERD, MORNING + timedelta(seconds=seconds))
+        assert animal is not None
+        return pose_of(HERD, animal)
+
+    coming, early, late, leaving = pose(0.3), pose(8), pose(16), pose(24.7)
+    ahead = np.sign(np.cos(np.radians(early.heading_degrees)))
+    assert {one.heading_degrees for one in (coming, early, late, leaving)} == {early.heading_degrees}
+    assert abs(late.x_m - early.x_m) < 0.06
+    assert early != late, "a living animal is never quite still"
+    assert (early.x_m - coming.x_m) * ahead > 0.8
+    assert (leaving.x_m - late.x_m) * ahead > 0.8

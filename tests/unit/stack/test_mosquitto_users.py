@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from farmiq.edge.ingress_gateway.broker_logins import MqttLogin, device_rules
 from farmiq.stack.mosquitto_users import (
-    MqttLogin,
     MqttUser,
     change_logins,
-    device_rules,
     gateway_rules,
     password_file,
     rules_file,

@@ -1,10 +1,12 @@
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from farmiq.stack.port_reservations import HELD_SECONDS, reserving
 from farmiq.stack.ports import choose_ports, free_port, is_free
 
 
@@ -61,3 +63,36 @@ def test_a_server_that_is_external_for_a_while_gets_its_port_back(tmp_path: Path
     first = choose_ports(memory, {"postgres": None, "mosquitto": None})
     choose_ports(memory, {"mosquitto": None})
     assert choose_ports(memory, {"postgres": None, "mosquitto": None}) == first
+
+
+def test_two_farms_that_choose_at_the_same_moment_choose_different_ports(tmp_path: Path) -> None:
+    """Neither listens yet, so nothing but what was written down tells the second one."""
+    documented = free_port()
+    first = choose_ports(tmp_path / "a.json", {"postgres": documented, "epmd": None})
+    second = choose_ports(tmp_path / "b.json", {"postgres": documented, "epmd": None})
+    assert first["postgres"] == documented
+    assert not set(first.values()) & set(second.values())
+
+
+def test_a_reservation_ends_and_a_torn_file_is_no_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "reserved.json"
+    with reserving("one", file) as reservations:
+        reservations.add(7)
+    with reserving("two", file) as reservations:
+        assert reservations.is_anothers(7)
+    with reserving("one", file) as reservations:
+        assert not reservations.is_anothers(7)
+    later = time.time() + HELD_SECONDS + 1
+    monkeypatch.setattr(time, "time", lambda: later)
+    with reserving("two", file) as reservations:
+        assert not reservations.is_anothers(7)
+    file.write_text('{"7": [99999')
+    with reserving("two", file) as reservations:
+        assert reservations.entries == {}
+
+
+def test_a_link_in_the_way_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "victim")
+    with reserving("one", tmp_path / "link") as reservations:
+        reservations.add(7)
+    assert not (tmp_path / "victim").exists()
