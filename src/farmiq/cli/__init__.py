@@ -7,5 +7,6 @@
 - When a neighbour is away: `status` shows which hop does not answer and why. Only `up` waits.
 
 Files: `app` puts the commands together, `__main__` turns errors into exit codes, `explain` renders them, `terminal` knows
-whether a person is looking, `hops` asks each hop of a sample's path for its counts, `checks` are what `doctor` looks at.
+whether a person is looking, `hops` asks each hop of a sample's path for its counts, `checks` are what `doctor` looks at. `flow`
+asks all hops at one moment for `watch` and `demo`, `flow_sums` adds up what they say, `flow_picture` draws it.
 """

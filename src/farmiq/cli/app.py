@@ -5,6 +5,8 @@ import typer
 from farmiq import __version__
 from farmiq.cli import exits
 from farmiq.cli.cloud import cloud
+from farmiq.cli.console import console
+from farmiq.cli.demo import demo
 from farmiq.cli.device import device
 from farmiq.cli.dlq import dlq
 from farmiq.cli.doctor import doctor
@@ -15,12 +17,16 @@ from farmiq.cli.jobs import jobs
 from farmiq.cli.logs import logs
 from farmiq.cli.media import media
 from farmiq.cli.migrate import migrate
+from farmiq.cli.open_page import open_page
 from farmiq.cli.run import run
+from farmiq.cli.send import send
+from farmiq.cli.size import size
 from farmiq.cli.spool import spool
 from farmiq.cli.status import status
 from farmiq.cli.terminal import say
 from farmiq.cli.up import up
 from farmiq.cli.viewer import viewer
+from farmiq.cli.watch import watch
 
 EPILOG = "Exit codes: " + ", ".join(f"{code} {meaning}" for code, meaning in exits.TABLE.items()) + "."
 
@@ -54,6 +60,12 @@ for command in (up, down, status, logs, env, doctor):
     app.command()(command)
 app.command()(run)
 app.command()(migrate)
+app.command()(size)
+app.command()(watch)
+app.command()(send)
+app.command("open")(open_page)
+app.add_typer(demo)
+app.add_typer(console)
 app.add_typer(jobs)
 app.add_typer(device)
 app.add_typer(edge)

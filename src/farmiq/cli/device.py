@@ -6,7 +6,8 @@ import typer
 from farmiq.cli.terminal import say, say_json
 
 if TYPE_CHECKING:
-    from farmiq.cli.device_changes import Issued
+    from farmiq.cli.device_edge import Edge
+    from farmiq.edge.ingress_gateway.issuing import Issued
 
 device = typer.Typer(
     name="device",
@@ -37,8 +38,9 @@ def add(
 ) -> None:
     """Let a device in, and print what to type on it.
 
-    Both secrets are shown this once and kept nowhere. The database is DATABASE_URL and the broker MQTT_URL when these are
-    set, else those of the farm which runs on this machine.
+    Both secrets are shown this once and kept nowhere, but for the broker login: a farm that runs here keeps it for
+    `farmiq send`, in a file of its home that only you can read. The database is DATABASE_URL and the broker MQTT_URL when these
+    are set, else those of the farm which runs on this machine.
     """
     if not as_json:
         say(f"adding {device_id}")
@@ -49,7 +51,7 @@ def add(
 
     edge = find_edge()
     origin = origin_of(edge, device_id, tenant, farm, barn)
-    _show_issued(asyncio.run(add_device(edge, origin, kind)), as_json=as_json)
+    _show_issued(edge, asyncio.run(add_device(edge, origin, kind)), as_json=as_json)
 
 
 @device.command()
@@ -65,7 +67,8 @@ def rotate(device_id: DeviceId, as_json: AsJson = False) -> None:
     from farmiq.cli.device_changes import rotate_device
     from farmiq.cli.device_edge import find_edge
 
-    _show_issued(asyncio.run(rotate_device(find_edge(), device_id)), as_json=as_json)
+    edge = find_edge()
+    _show_issued(edge, asyncio.run(rotate_device(edge, device_id)), as_json=as_json)
 
 
 @device.command()
@@ -80,18 +83,20 @@ def revoke(device_id: DeviceId, as_json: AsJson = False) -> None:
     from farmiq.cli.device_changes import revoke_device
     from farmiq.cli.device_edge import ForeignBroker, find_edge
     from farmiq.cli.device_table import as_data
+    from farmiq.edge.ingress_gateway.paste import out_of_the_broker
+    from farmiq.stack.device_logins import BrokerOfHome
+    from farmiq.stack.device_secrets import forget
 
     edge = find_edge()
     revoked = asyncio.run(revoke_device(edge, device_id))
+    if isinstance(edge.broker, BrokerOfHome):
+        forget(edge.broker.home, device_id)
     if as_json:
         say_json(as_data(revoked))
         return
     say(f"{device_id} is out: nothing that it sends is accepted any more. Its data stays.")
     if isinstance(edge.broker, ForeignBroker):
-        say(
-            f"The broker {edge.broker.host}:{edge.broker.port} is not run by FarmIQ: remove user {device_id} from its "
-            "password file and its access file, and reload it (SIGHUP). That also ends the device's connection."
-        )
+        say(out_of_the_broker(edge.broker.host, edge.broker.port, device_id))
 
 
 @device.command("ls")
@@ -113,10 +118,27 @@ def list_devices(as_json: AsJson = False) -> None:
         show(found, heard)
 
 
-def _show_issued(issued: "Issued", *, as_json: bool) -> None:
+def _show_issued(edge: "Edge", issued: "Issued", *, as_json: bool) -> None:
     from farmiq.cli.device_paste import as_data, as_text
 
+    _keep_login(edge, issued)
     if as_json:
         say_json(as_data(issued))
     else:
         say(as_text(issued))
+
+
+def _keep_login(edge: "Edge", issued: "Issued") -> None:
+    from farmiq.stack.device_logins import BrokerOfHome
+    from farmiq.stack.device_secrets import KeptLogin, keep
+
+    if isinstance(edge.broker, BrokerOfHome):
+        known = issued.device
+        login = KeptLogin(
+            tenant_id=known.tenant_id,
+            farm_id=known.farm_id,
+            barn_id=known.barn_id,
+            device_id=known.device_id,
+            mqtt_url=issued.mqtt_url,
+        )
+        keep(edge.broker.home, login)

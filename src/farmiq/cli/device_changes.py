@@ -5,10 +5,8 @@ whatever the broker thinks. Killed between the two, the same command, or the nex
 files in line; secrets that nobody has seen are replaced with `rotate`."""
 
 import inspect
-import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
 
 import asyncpg
 
@@ -16,19 +14,18 @@ from farmiq.cli.device_edge import Edge, ForeignBroker
 from farmiq.cli.errors import BadUsage, CommandFailed
 from farmiq.contracts.ids import InvalidId
 from farmiq.edge.ingress_gateway import devices
-from farmiq.edge.ingress_gateway.devices import Credential, Device
+from farmiq.edge.ingress_gateway.broker_logins import BrokerAddress
+from farmiq.edge.ingress_gateway.devices import REGISTER_LOCK_KEY, Credential, Device
+from farmiq.edge.ingress_gateway.issuing import Issued, issue
 from farmiq.kit.errors import Rejected
 from farmiq.kit.logging import mask
 from farmiq.kit.postgres import Connection
 from farmiq.stack import demo_farm
-from farmiq.stack.device_logins import BrokerOfHome, apply_register, login_of
+from farmiq.stack.device_logins import BrokerOfHome, apply_register
 from farmiq.stack.errors import StackError
-from farmiq.stack.mosquitto import log_in, mqtt_url
-from farmiq.stack.mosquitto_users import MqttLogin, hash_password
+from farmiq.stack.mosquitto import log_in
 from farmiq.timeseries.stream import Origin
 
-# One command at a time changes an edge's devices: the letters "farmiq-d".
-LOCK_KEY = int.from_bytes(b"farmiq-d", "big")
 _TAKE_TURN = "SELECT pg_advisory_lock($1)"
 
 _NAMES_ALLOWED = (
@@ -36,18 +33,6 @@ _NAMES_ALLOWED = (
     "weighvision or status, which are words of our topics, nor operator, edge-..., cloud-... or farmiq-..., which are others who "
     "log in to the broker."
 )
-
-
-@dataclass(frozen=True)
-class Issued:
-    """A device with secrets that nobody has seen yet."""
-
-    device: Device
-    mqtt_url: str = field(repr=False)
-    mqtt_password: str = field(repr=False)
-    http_token: str = field(repr=False)
-    login: MqttLogin
-    broker: BrokerOfHome | ForeignBroker
 
 
 async def add_device(edge: Edge, origin: Origin, kind: str) -> Issued:
@@ -63,9 +48,9 @@ async def rotate_device(edge: Edge, device_id: str) -> Issued:
 
 
 async def revoke_device(edge: Edge, device_id: str) -> Device:
-    _refuse_own_node(edge, device_id)
+    _refuse_own_device(edge, device_id)
     async with _connected(edge) as connection:
-        await connection.execute(_TAKE_TURN, LOCK_KEY)
+        await connection.execute(_TAKE_TURN, REGISTER_LOCK_KEY)
         with _explained(device_id):
             revoked = await devices.revoke(connection, device_id)
         await _tell_broker(connection, edge, again=f"farmiq device revoke {device_id}")
@@ -78,19 +63,15 @@ async def all_devices(edge: Edge) -> list[Device]:
 
 
 async def _issue(edge: Edge, device_id: str, change: Callable[[Connection, Credential], Awaitable[Device]]) -> Issued:
-    _refuse_own_node(edge, device_id)
-    password, token = secrets.token_urlsafe(24), secrets.token_urlsafe(32)
-    password_hash = hash_password(password)
+    _refuse_own_device(edge, device_id)
     async with _connected(edge) as connection:
-        await connection.execute(_TAKE_TURN, LOCK_KEY)
+        await connection.execute(_TAKE_TURN, REGISTER_LOCK_KEY)
         with _explained(device_id):
-            device = await change(connection, Credential(password_hash, token))
+            issued = await issue(lambda credential: change(connection, credential), _address(edge))
         await _tell_broker(connection, edge, again=f"farmiq device rotate {device_id}")
         if isinstance(edge.broker, BrokerOfHome):
-            await log_in("127.0.0.1", edge.broker.port, device_id, password, keeps_session=True)
-    return Issued(
-        device, _url(edge, device_id, password), password, token, login_of(device, password_hash), edge.broker
-    )
+            await log_in("127.0.0.1", edge.broker.port, device_id, issued.mqtt_password, keeps_session=True)
+    return issued
 
 
 async def _tell_broker(connection: Connection, edge: Edge, *, again: str) -> None:
@@ -103,17 +84,17 @@ async def _tell_broker(connection: Connection, edge: Edge, *, again: str) -> Non
         raise CommandFailed(str(error), why=why, fix=f"farmiq status, then {again}") from error
 
 
-def _url(edge: Edge, device_id: str, password: str) -> str:
+def _address(edge: Edge) -> BrokerAddress:
     if isinstance(edge.broker, BrokerOfHome):
-        return mqtt_url(device_id, password, "127.0.0.1", edge.broker.port)
-    scheme = "mqtts" if edge.broker.is_tls else "mqtt"
-    return mqtt_url(device_id, password, edge.broker.host, edge.broker.port, scheme)
+        return BrokerAddress("127.0.0.1", edge.broker.device_port, is_kept=True)
+    return BrokerAddress(edge.broker.host, edge.broker.port, edge.broker.is_tls)
 
 
-def _refuse_own_node(edge: Edge, device_id: str) -> None:
-    if edge.is_of_a_home and device_id == demo_farm.DEVICE_ID:
+def _refuse_own_device(edge: Edge, device_id: str) -> None:
+    own = {demo_farm.DEVICE_ID: "node", demo_farm.STATION_ID: "weigh station"}
+    if edge.is_of_a_home and device_id in own:
         raise CommandFailed(
-            f"{device_id} is the node that this farm runs itself",
+            f"{device_id} is the {own[device_id]} that this farm runs itself",
             why="Its password is made with the farm and comes back at each start.",
             fix="farmiq device add another-id",
         )

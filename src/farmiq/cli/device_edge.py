@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from farmiq.cli.errors import BadSetting, BadUsage, NotRunning
 from farmiq.stack import demo_farm
@@ -80,7 +81,8 @@ def _edge_of_home(environ: Mapping[str, str]) -> Edge:
     broker = next((child for child in state.children if child.name == "mosquitto"), None)
     if broker is None or broker.port is None:
         return Edge(known["EDGE_DATABASE_URL"], _foreign(known["MQTT_URL"]), known)
-    return Edge(known["EDGE_DATABASE_URL"], BrokerOfHome(home, broker.port), known)
+    entrance = urlsplit(known.get("MQTT_DEVICE_URL", "")).port
+    return Edge(known["EDGE_DATABASE_URL"], BrokerOfHome(home, broker.port, entrance), known)
 
 
 def _foreign(mqtt_url: str) -> ForeignBroker:

@@ -1,18 +1,11 @@
 """What is printed when a device gets its secrets: once, with the commands for that device ready to be pasted into a shell."""
 
-import json
-import shlex
 from typing import TYPE_CHECKING, Any
 
-from farmiq.cli.device_edge import ForeignBroker
-from farmiq.cli.env import exports
-from farmiq.contracts.services import service_named
+from farmiq.edge.ingress_gateway.paste import commands, for_the_broker
 
 if TYPE_CHECKING:
-    from farmiq.cli.device_changes import Issued
-
-
-_MEDIA_STORE_PORT = service_named("edge-media-store").port
+    from farmiq.edge.ingress_gateway.issuing import Issued
 
 _WHERE = {
     "node": "On the node, in a folder that may grow, paste:",
@@ -35,7 +28,7 @@ def as_data(issued: "Issued") -> dict[str, Any]:
         "barn_id": device.barn_id,
         "kind": device.kind,
     }
-    if isinstance(issued.broker, ForeignBroker):
+    if not issued.broker.is_kept:
         told["broker_password_line"] = issued.login.password_line
         told["broker_rule_lines"] = list(issued.login.rule_lines)
     return told
@@ -49,94 +42,8 @@ def as_text(issued: "Issued") -> str:
         f"{device.device_id} ({device.kind}) may speak from {place}. Its secrets are shown this once:",
         "\n".join(f"  {name:<13}  {value}" for name, value in rows),
     ]
-    if isinstance(issued.broker, ForeignBroker):
-        parts.append(_for_the_broker(issued, issued.broker))
+    if not issued.broker.is_kept:
+        parts.append(for_the_broker(issued))
     where = _WHERE.get(device.kind, "On the device, its environment:")
     parts += [where, commands(issued)]
     return "\n\n".join(parts)
-
-
-def commands(issued: "Issued") -> str:
-    ways = {"node": _node, "sensor": _sensor, "weigh-station": _weigh_station}
-    return ways.get(issued.device.kind, _environment)(issued)
-
-
-def _node(issued: "Issued") -> str:
-    folder = f"$PWD/{issued.device.device_id}"
-    return "\n".join(
-        (
-            exports(_identity(issued)),
-            # In double quotes: where the data goes is decided on the device.
-            f'export NODE_FORWARDER_SPOOL_DIR="{folder}/spool"',
-            f'export NODE_FORWARDER_SOCKET="{folder}/forwarder.sock"',
-            "farmiq run node-agent node-forwarder",
-        )
-    )
-
-
-def _weigh_station(issued: "Issued") -> str:
-    return "\n".join(
-        (
-            _environment(issued),
-            # As `farmiq env` names it. A station elsewhere sets the edge's own name first.
-            f'export EDGE_MEDIA_STORE_URL="${{EDGE_MEDIA_STORE_URL:-http://127.0.0.1:{_MEDIA_STORE_PORT}}}"',
-            f'export WEIGHVISION_QUEUE_DIR="$PWD/{issued.device.device_id}/queue"',
-            "farmiq run weighvision-agent",
-        )
-    )
-
-
-def _environment(issued: "Issued") -> str:
-    return exports(_identity(issued) | {"STATION_ID": issued.device.device_id, "HTTP_TOKEN": issued.http_token})
-
-
-def _sensor(issued: "Issued") -> str:
-    device = issued.device
-    topic = f"iot/telemetry/{device.tenant_id}/{device.farm_id}/{device.barn_id}/{device.device_id}/temperature"
-    words = ["mosquitto_pub", *_address(issued), "-i", device.device_id, "-u", device.device_id]
-    words += ["-P", issued.mqtt_password, "-q", "1", "-t", topic]
-    return f"{shlex.join(words)} -m {_reading(issued)}"
-
-
-def _identity(issued: "Issued") -> dict[str, str]:
-    device = issued.device
-    return {
-        "TENANT_ID": device.tenant_id,
-        "FARM_ID": device.farm_id,
-        "BARN_ID": device.barn_id,
-        "DEVICE_ID": device.device_id,
-        "MQTT_URL": issued.mqtt_url,
-    }
-
-
-def _address(issued: "Issued") -> list[str]:
-    if isinstance(issued.broker, ForeignBroker):
-        tls = ["--tls-use-os-certs"] if issued.broker.is_tls else []
-        return ["-h", issued.broker.host, "-p", str(issued.broker.port), *tls]
-    return ["-h", "127.0.0.1", "-p", str(issued.broker.port)]
-
-
-def _reading(issued: "Issued") -> str:
-    """In double quotes, so that the shell fills in a new event id and the time each time it is run."""
-    # No id can hold the characters < and >.
-    body = {
-        "event_id": "<id>",
-        "tenant_id": issued.device.tenant_id,
-        "device_id": issued.device.device_id,
-        "event_type": "telemetry.reading",
-        "ts": "<now>",
-        "payload": {"value": 26.4, "unit": "C"},
-    }
-    quoted = '"' + json.dumps(body).replace('"', '\\"') + '"'
-    for name, command in (("<id>", "cat /proc/sys/kernel/random/uuid"), ("<now>", "date -u +%Y-%m-%dT%H:%M:%SZ")):
-        quoted = quoted.replace(name, f"$({command})")
-    return quoted
-
-
-def _for_the_broker(issued: "Issued", broker: ForeignBroker) -> str:
-    rules = "\n".join(f"  {line}" for line in issued.login.rule_lines)
-    return (
-        f"The broker {broker.host}:{broker.port} is not run by FarmIQ and does not know the device yet. For Mosquitto, add to "
-        f"its password file:\n\n  {issued.login.password_line}\n\nand to its access file:\n\n{rules}\n\nthen reload it "
-        "(SIGHUP). Devices need a listener with `use_username_as_clientid true`: without it one can take another's client id."
-    )

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from farmiq.cli import token_table
-from farmiq.cli.env import exports
+from farmiq.kit.shell import exports
 
 if TYPE_CHECKING:
     from farmiq.cli.edge_changes import Issued

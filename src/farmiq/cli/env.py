@@ -1,4 +1,3 @@
-from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -11,15 +10,10 @@ def env(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON objec
     """
     from farmiq.cli.running import running_environment
     from farmiq.cli.terminal import say, say_json
+    from farmiq.kit.shell import exports
 
     found = running_environment()
     if as_json:
         say_json(found)
     else:
         say(exports(found))
-
-
-def exports(variables: Mapping[str, str]) -> str:
-    import shlex
-
-    return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in variables.items())

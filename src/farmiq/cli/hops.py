@@ -65,7 +65,7 @@ def ask(question: Question) -> Hop:
             counts["figures_age_seconds"] = max(0.0, time.time() - Path(question.place).stat().st_mtime)
         return Hop(question.hop, counts)
     except (OSError, ValueError) as error:
-        return Hop(question.hop, problem=_reason(error))
+        return Hop(question.hop, problem=reason_of(error))
 
 
 def counts_in(answer: Any, prefix: str = "") -> dict[str, int | float]:
@@ -86,9 +86,13 @@ def _read(question: Question) -> bytes:
         raise OSError("the stack gives it no address")
     if not question.place.startswith("http"):
         return Path(question.place).read_bytes()
-    request = urllib.request.Request(question.place)  # noqa: S310 - a URL of our own stack, and http as just checked
-    if question.token:
-        request.add_header("Authorization", f"Bearer {question.token}")
+    return fetch(question.place, question.token)
+
+
+def fetch(url: str, token: str | None) -> bytes:
+    request = urllib.request.Request(url)  # noqa: S310 - a URL of our own stack
+    if token:
+        request.add_header("Authorization", f"Bearer {token}")
     # A proxy of the environment is meant for the internet, and would only say that it does not know our loopback.
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with direct.open(request, timeout=TIMEOUT_SECONDS) as answer:
@@ -96,7 +100,7 @@ def _read(question: Question) -> bytes:
     return body
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         return "has written no counts yet"
     if isinstance(error, urllib.error.HTTPError):

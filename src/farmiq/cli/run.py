@@ -13,9 +13,9 @@ LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
 def complete_service(incomplete: str) -> list[str]:
-    from farmiq.contracts.services import ELSEWHERE, SERVICES
+    from farmiq.contracts.services import SERVICES
 
-    return [service.name for service in (*SERVICES, *ELSEWHERE) if service.name.startswith(incomplete)]
+    return [service.name for service in SERVICES if service.name.startswith(incomplete)]
 
 
 def run(
@@ -47,12 +47,12 @@ def run_services(names: Sequence[str], environ: Mapping[str, str]) -> int:
 
 
 def choose(names: Sequence[str]) -> "list[Service]":
-    from farmiq.contracts.services import ELSEWHERE, SERVICES, UnknownService, service_named
+    from farmiq.contracts.services import SERVICES, UnknownService, service_named
 
     try:
         chosen = [service_named(name) for name in dict.fromkeys(names)]
     except UnknownService as error:
-        known = " ".join(service.name for service in (*SERVICES, *ELSEWHERE))
+        known = " ".join(service.name for service in SERVICES)
         raise BadUsage(
             str(error), why="Only the services of the catalogue can be run.", fix=f"farmiq run {{{known}}}"
         ) from error

@@ -48,12 +48,19 @@ def not_running(state: "StackState") -> NotRunning:
     return NotRunning(f"no farm runs in {state.home}", why=why, fix="farmiq up")
 
 
-def running_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Where the parts of the running farm are, with credentials."""
-    from farmiq.stack.control import environment, read_state
+def running_home(environ: Mapping[str, str] = os.environ) -> "Home":
+    """Of the farm that runs here."""
+    from farmiq.stack.control import read_state
 
     home = this_home(environ)
     state = read_state(home)
     if not is_running(state):
         raise not_running(state)
-    return environment(home)
+    return home
+
+
+def running_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Where the parts of the running farm are, with credentials."""
+    from farmiq.stack.control import environment
+
+    return environment(running_home(environ))

@@ -4,7 +4,7 @@ import typer
 
 from farmiq import __version__
 from farmiq.cli import exits
-from farmiq.cli.terminal import console, put, say, say_json
+from farmiq.cli.terminal import console, own_name, put, say, say_json
 
 if TYPE_CHECKING:
     from farmiq.cli.hops import Hop
@@ -23,13 +23,15 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print everythin
     home = this_home()
     state = read_state(home)
     if as_json:
-        hops = ask_hops(home) if is_running(state) else []
-        say_json(as_data(state, hops))
+        hops, broken = (ask_hops(home), broken_links(home)) if is_running(state) else ([], {})
+        say_json(as_data(state, hops) | {"broken_links": broken})
     elif not is_running(state):
         raise not_running(state)
     else:
         say(f"farmiq {__version__} · {state.phase} · {state.home}\n")
         show(state, ask_hops(home))
+        for name, faults in broken_links(home).items():
+            say(f"\n✂ {name} was broken on purpose: {', '.join(faults)}. Heal it with: {own_name()} demo heal")
     raise typer.Exit(exit_code(state))
 
 
@@ -51,6 +53,17 @@ def ask_hops(home: "Home") -> "list[Hop]":
     except NeverStarted:
         known = {}  # the first start is under way and has not chosen its ports yet
     return ask_all(questions(known, home.spool_folder(DEVICE_ID)))
+
+
+def broken_links(home: "Home") -> dict[str, list[str]]:
+    """What `farmiq demo` has broken. A relay that is away is among the servers, with its reason."""
+    from farmiq.stack.relay.client import RelayAway, RelayClient
+
+    try:
+        routes = RelayClient(home.relay_socket, timeout_seconds=2.0).look()
+    except RelayAway:
+        return {}
+    return {route.name: route.faults.names for route in routes if not route.is_healthy}
 
 
 def as_data(state: "StackState", hops: "list[Hop]") -> dict[str, Any]:

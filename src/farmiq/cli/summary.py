@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from farmiq.stack.state import StackState
 
 NEXT = (
+    ("{farmiq} open", "the console, in a browser"),
+    ("{farmiq} watch", "the farm at work: device, edge, cloud"),
+    ("{farmiq} demo break wan", "cut the cloud off; {farmiq} demo heal counts what arrived"),
     ("{farmiq} status", "the path of a sample, with the counts at each hop"),
     ("{farmiq} logs -f", "what everything is doing"),
     ('eval "$({farmiq} env)"', "the addresses above, as variables of your shell"),
@@ -24,6 +27,10 @@ def show(state: "StackState", environment: Mapping[str, str], *, is_new: bool) -
     services = len(state.children) - servers
     began = "The farm is up" if is_new else "The farm was up already"
     page.print(f"\n[bold green]✔ {began}:[/] {servers} servers and {services} services are healthy.\n")
+    if address := environment.get("CONSOLE_URL"):
+        page.print(
+            f"  [bold]Console[/]  {address}   name [bold]admin[/]   password [bold]{environment['CONSOLE_PASSWORD']}[/]\n"
+        )
     put(page, _running(state))
     page.print()
     put(page, _connections(environment))
@@ -54,7 +61,7 @@ def _next(home: str) -> "Table":
 
     table = _table("What next")
     for command, purpose in NEXT:
-        table.add_row(Text(command.format(farmiq=own_name()), style="cyan"), purpose)
+        table.add_row(Text(command.format(farmiq=own_name()), style="cyan"), purpose.format(farmiq=own_name()))
     table.add_row("all data is in", Text(home, overflow="fold"))
     return table
 

@@ -1,6 +1,7 @@
 """`farmiq device` with a real broker and a real database: what it makes, what it ends, and what heals it."""
 
 import asyncio
+import stat
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
@@ -13,6 +14,7 @@ from farmiq.edge.ingress_gateway import devices
 from farmiq.edge.ingress_gateway.handlers import ingest
 from farmiq.kit.postgres import Pool
 from farmiq.stack.device_logins import BrokerOfHome, apply_register_if_changed
+from farmiq.stack.device_secrets import KeptLogin, find
 from farmiq.stack.mosquitto import MqttRefused, log_in
 from farmiq.stack.mosquitto_users import password_file, rules_file
 from farmiq.timeseries.stream import Origin
@@ -33,7 +35,9 @@ async def holder_of(pool: Pool, token: str) -> str | None:
     return None if holder is None else holder.device_id
 
 
-async def test_a_device_is_added_with_secrets_that_work_and_are_kept_nowhere(farm: DeviceFarm, edge_pool: Pool) -> None:
+async def test_a_device_is_added_with_secrets_that_work_and_only_its_login_is_kept_for_send(
+    farm: DeviceFarm, edge_pool: Pool
+) -> None:
     issued = await asyncio.to_thread(farm.told, "add", "pump-7", "--kind", "sensor")
     assert list(issued) == [
         "device_id", "mqtt_url", "mqtt_username", "mqtt_password", "http_token", "tenant_id", "farm_id", "barn_id", "kind",
@@ -45,10 +49,28 @@ async def test_a_device_is_added_with_secrets_that_work_and_are_kept_nowhere(far
     await log_in("127.0.0.1", farm.broker.port, "pump-7", issued["mqtt_password"])
     assert await holder_of(edge_pool, issued["http_token"]) == "pump-7"
     row = await edge_pool.fetchval("SELECT d::text FROM devices d WHERE device_id = 'pump-7'")
-    kept = [row, *(path.read_text(errors="replace") for path in farm.home.path.rglob("*") if path.is_file())]
+    login = farm.home.path / "devices" / "pump-7" / "login.json"
+    others = [path for path in farm.home.path.rglob("*") if path.is_file() and path != login]
+    kept = [row, *(path.read_text(errors="replace") for path in others)]
     assert len(kept) > 3
     for secret in (issued["mqtt_password"], issued["http_token"]):
         assert not [text for text in kept if secret in text]
+    assert issued["http_token"] not in login.read_text()
+    assert find(farm.home, "pump-7") == KeptLogin(
+        tenant_id="demo", farm_id="farm-1", barn_id="barn-1", device_id="pump-7", mqtt_url=issued["mqtt_url"]
+    )
+    assert (stat.S_IMODE(login.stat().st_mode), stat.S_IMODE(login.parent.stat().st_mode)) == (0o600, 0o700)
+
+
+async def test_the_login_that_is_kept_follows_a_rotation_and_goes_with_the_device(farm: DeviceFarm) -> None:
+    await asyncio.to_thread(farm.told, "add", "pump-7")
+    rotated = await asyncio.to_thread(farm.told, "rotate", "pump-7")
+    kept = find(farm.home, "pump-7")
+    assert kept is not None
+    assert kept.mqtt_url == rotated["mqtt_url"]
+    assert rotated["mqtt_password"] not in repr(kept)
+    await asyncio.to_thread(farm.told, "revoke", "pump-7")
+    assert find(farm.home, "pump-7") is None
 
 
 async def test_adding_again_is_refused_and_leaves_the_secrets_as_they_are(farm: DeviceFarm) -> None:
@@ -200,10 +222,11 @@ async def test_a_name_that_could_be_mistaken_for_another_is_refused(
     assert [file.read_text() for file in farm.files] == before
 
 
-async def test_the_farm_keeps_its_own_node_and_unknown_devices_are_named(farm: DeviceFarm) -> None:
+async def test_the_farm_keeps_its_own_devices_and_unknown_ones_are_named(farm: DeviceFarm) -> None:
     for change in (rotate_device, revoke_device):
-        with pytest.raises(CommandFailed, match="runs itself"):
-            await change(farm.edge, "node-1")
+        for own, what in (("node-1", "the node"), ("station-1", "the weigh station")):
+            with pytest.raises(CommandFailed, match=f"{own} is {what} that this farm runs itself"):
+                await change(farm.edge, own)
         with pytest.raises(CommandFailed, match="no device nobody"):
             await change(farm.edge, "nobody")
 

@@ -6,28 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from farmiq.cli.device_changes import Issued
-from farmiq.cli.device_edge import ForeignBroker
-from farmiq.cli.device_paste import as_data, as_text, commands
+from farmiq.cli.device_paste import as_data, as_text
 from farmiq.contracts.decoding import decode
 from farmiq.contracts.envelope import MqttEnvelope
 from farmiq.contracts.services import service_named
+from farmiq.edge.ingress_gateway.broker_logins import BrokerAddress, login_of, mqtt_url
 from farmiq.edge.ingress_gateway.devices import Device
-from farmiq.stack.device_logins import BrokerOfHome, login_of
-from farmiq.stack.home import Home
-from farmiq.stack.mosquitto import mqtt_url
+from farmiq.edge.ingress_gateway.issuing import Issued
+from farmiq.edge.ingress_gateway.paste import commands
 
-HERE = BrokerOfHome(Home(Path("/nowhere")), 1883)
-THERE = ForeignBroker("broker.example", 8883, is_tls=True)
+HERE = BrokerAddress("127.0.0.1", 1883, is_kept=True)
+THERE = BrokerAddress("broker.example", 8883, is_tls=True)
 # None of ours looks like this; whatever it is, a shell must take it for one word.
 PASSWORD = 'it\'s $HOME `id` "x" \\ &'
 TOKEN = "a token"
 
 
-def issued(kind: str, broker: BrokerOfHome | ForeignBroker = HERE) -> Issued:
+def issued(kind: str, broker: BrokerAddress = HERE) -> Issued:
     device = Device("pump-7", "t", "f", "b", kind, datetime.now(UTC), datetime.now(UTC), None)
-    url = mqtt_url("pump-7", PASSWORD, "127.0.0.1", 1883)
-    return Issued(device, url, PASSWORD, TOKEN, login_of(device, "$7$hash"), broker)
+    return Issued(device, PASSWORD, TOKEN, login_of(device, "$7$hash"), broker)
 
 
 def shell(script: str, folder: Path) -> str:

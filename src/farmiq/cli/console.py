@@ -1,0 +1,120 @@
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from farmiq.cli.errors import BadUsage, CommandFailed
+from farmiq.cli.terminal import say, say_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from farmiq.console.store import Store
+
+console = typer.Typer(
+    name="console",
+    help="Let people into the console, see them, give them new passwords.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="How the person logs in.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+@console.command()
+def add(
+    name: Name,
+    role: Annotated[
+        str, typer.Option(help="viewer looks, operator repairs, admin lets people and devices in.")
+    ] = "viewer",
+    tenant: Annotated[list[str] | None, typer.Option(help="What they may see. Default: all.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let a person into the console, with a random password that is shown this once.
+
+    The console's folder is CONSOLE_STATE_DIR when it is set, else that of the farm of this machine.
+    """
+    from datetime import UTC, datetime
+
+    from farmiq.console.passwords import hash_password, new_password
+    from farmiq.console.roles import ROLES
+
+    if role not in ROLES:
+        raise BadUsage(f"there is no role {role!r}", why="There are viewer, operator and admin.", fix="--role viewer")
+    password = new_password()
+    with _people() as store:
+        store.add_person(name, role, tenant or [], hash_password(password), datetime.now(UTC))
+    _show_password(name, password, as_json)
+
+
+@console.command()
+def ls(as_json: AsJson = False) -> None:
+    """Who may use the console."""
+    with _people() as store:
+        people = store.people()
+    if as_json:
+        say_json([{"name": one.name, "role": one.role, "tenants": one.tenants} for one in people])
+        return
+    for one in people:
+        say(f"{one.name}  {one.role}  {', '.join(one.tenants) or 'all tenants'}")
+
+
+@console.command()
+def password(name: Name, as_json: AsJson = False) -> None:
+    """Give a person a new random password. Whoever is logged in with the old one is out."""
+    from farmiq.console.passwords import hash_password, new_password
+
+    made = new_password()
+    with _people() as store:
+        store.set_password(name, hash_password(made))
+    _show_password(name, made, as_json)
+
+
+@console.command()
+def remove(name: Name) -> None:
+    """Let a person in no longer. What they did stays in the audit trail."""
+    with _people() as store:
+        store.remove_person(name)
+    say(f"{name} can log in no longer")
+
+
+@contextmanager
+def _people() -> "Iterator[Store]":
+    from contextlib import closing
+
+    from farmiq.console.store import PersonKnown, PersonUnknown, Store
+
+    folder = _folder()
+    try:
+        with closing(Store(folder)) as store:
+            yield store
+    except (PersonKnown, PersonUnknown) as error:
+        fix = "farmiq console ls shows who there is"
+        raise CommandFailed(str(error), why="Names are given once.", fix=fix) from error
+
+
+def _folder() -> "Path":
+    import os
+    from pathlib import Path
+
+    from farmiq.cli.running import this_home
+    from farmiq.console.store import FILE
+
+    chosen = os.environ.get("CONSOLE_STATE_DIR")
+    folder = Path(chosen) if chosen else this_home().server_folder("console")
+    if not (folder / FILE).exists():
+        raise CommandFailed(
+            f"there is no console in {folder}",
+            why="It has never been started there.",
+            fix="farmiq up, or set CONSOLE_STATE_DIR to the folder of the console",
+        )
+    return folder
+
+
+def _show_password(name: str, made: str, as_json: bool) -> None:
+    if as_json:
+        say_json({"name": name, "password": made})
+    else:
+        say(f"{name} logs in with the password {made}\nIt is shown this once and kept nowhere.")
