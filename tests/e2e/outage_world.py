@@ -87,7 +87,8 @@ class Seen:
 
     def add(self, device: dict[str, Any], history: int) -> None:
         self.online.append(device["online"])
-        self.last_rx.append(device["last_rx_at"])
+        if device["last_rx_at"] is not None:  # it was heard
+            self.last_rx.append(device["last_rx_at"])
         self.last_sample.append(device["last_sample_ts"] or "")
         marks = device["marks"]
         self.live_overtook += bool(marks and marks["edge_highest_seq"] > history and marks["edge_missing"])

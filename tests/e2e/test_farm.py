@@ -26,7 +26,7 @@ from farmiq.stack.processes import leftovers
 from farmiq.stack.state import read_state
 from support.waiting import run_apart, wait_for
 
-SERVERS = ("postgres", "mosquitto", "epmd", "rabbitmq", "seaweedfs")
+SERVERS = ("postgres", "mosquitto", "epmd", "rabbitmq", "seaweedfs", "relay")
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -1,0 +1,256 @@
+"""What the services tell of devices, as far as the pages show it."""
+
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from msgspec import Raw, Struct
+
+DeviceState = Literal["online", "quiet", "never_heard", "revoked"]
+
+
+class Marks(Struct, frozen=True):
+    stream_id: UUID
+    edge_contiguous_seq: int
+    edge_highest_seq: int
+    edge_missing: int
+    lost: int
+    captured_seq: int | None = None
+
+
+class Sensor(Struct, frozen=True):
+    metric_type: str
+    sensor: str
+    fresh: bool
+    faulty: bool
+    last_sample_ts: datetime | None = None
+
+
+class Status(Struct, frozen=True):
+    software_version: str | None = None
+    stream_id: UUID | None = None
+    uptime_seconds: float | None = None
+    spool_bytes: int | None = None
+    spool_bytes_max: int | None = None
+    oldest_sample_age_seconds: float | None = None
+    last_captured_seq: int | None = None
+    last_acked_seq: int | None = None
+    unacked_count: int | None = None
+    dropped_count: int | None = None
+    not_captured_count: int | None = None
+    replay_state: str | None = None
+    drain_seconds_estimated: float | None = None
+    runway_seconds: float | None = None
+    faulty_sensors: list[str] = []
+
+
+class Device(Struct, frozen=True):
+    device_id: str
+    tenant_id: str
+    farm_id: str
+    barn_id: str
+    state: DeviceState
+    fresh: bool
+    kind: str | None = None
+    created_at: datetime | None = None
+    credential_at: datetime | None = None
+    revoked_at: datetime | None = None
+    last_rx_at: datetime | None = None
+    last_sample_ts: datetime | None = None
+    time_quality: int | None = None
+    marks: Marks | None = None
+    sensors: list[Sensor] = []
+    status: Status | None = None
+    status_at: datetime | None = None
+
+
+class Devices(Struct, frozen=True):
+    devices: list[Device] = []
+    next: str | None = None
+
+
+class DeviceCounts(Struct, frozen=True):
+    registered: int
+    online: int
+    quiet: int
+    never_heard: int
+    revoked: int
+
+
+class Stream(Struct, frozen=True):
+    stream_id: UUID
+    device_id: str
+    contiguous_seq: int
+    highest_seq: int
+    stored: int
+    lost: int
+    missing: int
+    first_seen_at: datetime
+    last_seen_at: datetime
+
+
+class Streams(Struct, frozen=True):
+    streams: list[Stream] = []
+
+
+class Gap(Struct, frozen=True):
+    first_seq: int
+    last_seq: int
+    count: int
+    after_ts: datetime | None = None
+    before_ts: datetime | None = None
+
+
+class Gaps(Struct, frozen=True):
+    gaps: list[Gap] = []
+    next: str | None = None
+
+
+class Hour(Struct, frozen=True):
+    device_id: str
+    hour_at: datetime
+    stored: int = 0
+    lost: int = 0
+    missing: int = 0
+
+
+class Undated(Struct, frozen=True):
+    device_id: str
+    missing: int = 0
+
+
+class Coverage(Struct, frozen=True):
+    hours: list[Hour] = []
+    undated: list[Undated] = []
+
+
+class Totals(Struct, frozen=True):
+    device_id: str
+    stored: int
+    lost: int
+    missing: int
+
+
+class AllTotals(Struct, frozen=True):
+    devices: list[Totals] = []
+    next: str | None = None
+
+
+class Loss(Struct, frozen=True):
+    event_id: UUID
+    device_id: str
+    stream_id: UUID
+    first_seq: int
+    last_seq: int
+    count: int
+    reason: str
+    dropped_at: datetime
+    recorded_at: datetime
+    first_ts: datetime | None = None
+    last_ts: datetime | None = None
+
+
+class Losses(Struct, frozen=True):
+    losses: list[Loss] = []
+    next: str | None = None
+
+
+class LossSum(Struct, frozen=True):
+    reason: str
+    month_at: datetime
+    records: int
+    samples: int
+
+
+class LossSummary(Struct, frozen=True):
+    records: int
+    samples_lost: int
+    last_at: datetime | None = None
+    since: datetime | None = None
+    sums: list[LossSum] = []
+
+
+class StationLossPayload(Struct, frozen=True):
+    reason: str
+    count: int = 0
+    pictures: int = 0
+    first_ts: datetime | None = None
+    last_ts: datetime | None = None
+    is_count_exact: bool = True
+
+
+class StationLoss(Struct, frozen=True):
+    """Whoever may publish events may publish one of this type: what is in it is looked at one by one."""
+
+    event_id: UUID
+    occurred_at: datetime
+    received_at: datetime
+    payload: Raw
+    device_id: str | None = None
+
+
+class StationLosses(Struct, frozen=True):
+    events: list[StationLoss] = []
+    next: str | None = None
+
+
+class Reading(Struct, frozen=True):
+    occurred_at: datetime
+    metric_type: str
+    metric_value: float
+    ingested_at: datetime
+    unit: str | None = None
+    sensor: str | None = None
+    seq: int | None = None
+    time_quality: int | None = None
+
+
+class Readings(Struct, frozen=True):
+    readings: list[Reading] = []
+
+
+class Event(Struct, frozen=True):
+    event_id: UUID
+    event_type: str
+    occurred_at: datetime
+    received_at: datetime
+    device_id: str | None = None
+
+
+class Events(Struct, frozen=True):
+    events: list[Event] = []
+
+
+class DeadLetter(Struct, frozen=True):
+    id: UUID
+    event_type: str
+    device_id: str | None = None
+    occurred_at: datetime | None = None
+
+
+class DeadLetters(Struct, frozen=True):
+    entries: list[DeadLetter] = []
+
+
+class Way(Struct, frozen=True):
+    title: str
+    text: str
+
+
+class NewSecrets(Struct, frozen=True):
+    device_id: str
+    kind: str
+    mqtt_username: str
+    mqtt_password: str
+    http_token: str
+    mqtt_url: str
+    ways: list[Way]
+    for_the_broker: str | None = None
+
+    def __repr__(self) -> str:
+        return f"NewSecrets(device_id={self.device_id!r}, ***)"
+
+
+class RevokedDevice(Struct, frozen=True):
+    device_id: str
+    for_the_broker: str | None = None

@@ -1,0 +1,139 @@
+"""The first five minutes, as docs/start.md tells them: a farm is started, broken on purpose, healed, and asked what is missing.
+
+The tests run in the order in which they stand here, on one farm, with the real command."""
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+
+from e2e.farm import FARMIQ, Farm
+from farmiq.cli import exits
+from farmiq.stack.state import read_state
+from support.waiting import wait_for
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def told(farm: Farm, *arguments: str) -> Any:
+    answer = farm.command(*arguments, "--json")
+    assert answer.returncode == exits.OK, answer.stdout + answer.stderr
+    return json.loads(answer.stdout)
+
+
+def heal_and_count(farm: Farm) -> Any:
+    """The sum that the command tells, compared with the rows that the cloud's database has."""
+    healed = told(farm, "demo", "heal")
+    assert healed["is_complete"]
+    assert healed["captured"] == healed["stored"] > 0
+    assert (healed["lost"], healed["under_way"]) == (0, 0)
+    for stream in farm.coverage():
+        assert stream.ranges[0][0] == 1
+        assert stream.ranges[0][1] > healed["captured"]
+        assert stream.lost == 0
+        assert stream.rows == sum(end - first for first, end in stream.ranges)
+    return healed
+
+
+def test_the_page_is_where_it_is_said_to_be_and_no_browser_is_no_error(farm: Farm) -> None:
+    farm.wait_until_cloud_has(1)
+    opened = farm.command("open", "--no-browser")
+    assert opened.returncode == exits.OK, opened.stderr
+    assert farm.environment()["CONSOLE_URL"] in opened.stdout
+    for command in ("open", "watch", "demo break wan"):
+        assert f"farmiq {command}" in farm.up_output
+
+
+def test_cut_off_from_the_cloud_the_backlog_grows_and_is_safe_at_the_edge(farm: Farm) -> None:
+    cut = told(farm, "demo", "break", "wan", "--for", "3")
+    assert cut["routes"] == {"broker": [], "edge-db": [], "wan": ["down"]}
+    assert cut["captured"] > cut["stored"]
+    assert cut["edge"]["samples"] > 0
+    assert cut["edge"]["safe"].startswith("on the edge's disk")
+    assert farm.status()["broken_links"] == {"wan": ["down"]}
+    assert "✂ wan was broken on purpose" in farm.command("status").stdout
+    later = told(farm, "demo", "status")
+    assert later["edge"]["samples"] > cut["edge"]["samples"]
+    assert later["stored"] == cut["stored"]
+
+
+def test_a_value_that_is_sent_meanwhile_is_accepted_and_not_in_the_cloud_yet(farm: Farm) -> None:
+    assert farm.command("device", "add", "pump-7", "--kind", "sensor").returncode == exits.OK
+    sent = farm.command("send", "--device", "pump-7", "--wait", "1", "--unit", "C", "temp=4.2")
+    assert sent.returncode == exits.OK, sent.stderr
+    assert "the edge accepted it" in sent.stdout
+    assert "safe: on the edge's disk, not in the cloud yet" in sent.stdout
+    assert farm.fetch("cloud", "SELECT 1 FROM telemetry_raw WHERE device_id = 'pump-7'") == []
+
+
+def test_the_forwarder_killed_in_the_outage_runs_again_by_itself(farm: Farm) -> None:
+    before = farm.child("edge-sync-forwarder")
+    killed = told(farm, "demo", "kill", "sync-forwarder")
+    assert (killed["name"], killed["killed_pid"]) == ("edge-sync-forwarder", before.pid)
+    assert killed["runs_again_as"] not in (None, before.pid)
+    assert farm.child("edge-sync-forwarder").restarts > before.restarts
+
+
+def test_healed_everything_arrives_and_nothing_is_lost(farm: Farm) -> None:
+    heal_and_count(farm)
+    (row,) = farm.fetch("cloud", "SELECT metric_value, unit FROM telemetry_raw WHERE device_id = 'pump-7'")
+    assert (row["metric_value"], row["unit"]) == (4.2, "C")
+
+
+def test_without_a_broker_the_node_keeps_everything_also_when_the_relay_is_killed(farm: Farm) -> None:
+    cut = told(farm, "demo", "break", "broker", "--for", "2")
+    assert cut["routes"]["broker"] == ["down"]
+    refused = farm.command("send", "--device", "pump-7", "temp=4.3")
+    assert refused.returncode == exits.FAILED
+    assert "nothing was accepted" in refused.stderr
+    told(farm, "demo", "kill", "relay")
+    status = told(farm, "demo", "status")
+    assert status["routes"] == cut["routes"], "a cut stays a cut"
+    assert status["devices"]["samples"] > cut["devices"]["samples"] > 0
+    assert "on the node's spool, room for" in status["devices"]["safe"]
+    heal_and_count(farm)
+
+
+def test_without_its_database_the_edge_acknowledges_nothing_and_nothing_is_lost(farm: Farm) -> None:
+    cut = told(farm, "demo", "break", "edge-db", "--for", "3")
+    assert cut["routes"]["edge-db"] == ["down"]
+    assert cut["edge"]["samples"] is None
+    assert cut["devices"]["samples"] > 0
+    heal_and_count(farm)
+    wait_for(lambda: read_state(farm.home).is_healthy, 60, "every service to be healthy again")
+
+
+def test_one_value_from_a_pipe_is_found_in_the_cloud(farm: Farm) -> None:
+    sent = subprocess.run(
+        [FARMIQ, "send", "--device", "pump-7", "--json"],
+        env={"FARMIQ_HOME": str(farm.home.path)},
+        input='{"temp": 4.4}',
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert sent.returncode == exits.OK, sent.stderr
+    (one,) = json.loads(sent.stdout)
+    assert one["result"] == "stored"
+    assert one["stored_seconds"] is not None
+    (row,) = farm.fetch("cloud", "SELECT device_id, metric_value FROM telemetry_raw WHERE id = $1", one["event_id"])
+    assert (row["device_id"], row["metric_value"]) == ("pump-7", 4.4)
+    again = told(farm, "send", "--device", "pump-7", "--event-id", one["event_id"], "temp=4.4")
+    assert again[0]["result"] == "duplicate"
+    assert len(farm.fetch("cloud", "SELECT 1 FROM telemetry_raw WHERE id = $1", one["event_id"])) == 1
+
+
+def test_watch_tells_the_same_a_line_a_second(farm: Farm) -> None:
+    answer = farm.command("watch", "--for", "3", "--json")
+    assert answer.returncode == exits.OK, answer.stderr
+    looks = [json.loads(line) for line in answer.stdout.splitlines()]
+    assert len(looks) >= 2
+    assert looks[-1]["captured"] > looks[0]["captured"]
+    assert looks[-1]["rates"]["captured_per_second"] > 0
+    assert all(names == [] for names in looks[-1]["routes"].values())
+    assert (looks[-1]["lost"], looks[-1]["dead_letters"]) == (0, {"edge": 0, "cloud": 0})
+    line = farm.command("watch", "--for", "0").stdout
+    assert "captured" in line
+    assert "lost 0" in line
