@@ -14,9 +14,10 @@ from farmiq.contracts.decoding import decode, encode
 from farmiq.contracts.envelope import MqttEnvelope, payload_of
 from farmiq.contracts.telemetry import TelemetryBatch
 from farmiq.device.handover import Row
+from farmiq.edge.ingress_gateway.broker_logins import device_rules
 from farmiq.kit.mqtt import MqttClient
 from farmiq.stack.mosquitto import Mosquitto
-from farmiq.stack.mosquitto_users import MqttUser, device_rules, gateway_rules
+from farmiq.stack.mosquitto_users import MqttUser, gateway_rules
 from farmiq.stack.ports import free_port
 from node import BARN, CHANNELS, FARM, TENANT, Node
 from processes import server
