@@ -4,7 +4,14 @@ import pytest
 
 from support.run_folder import RunFolder
 
-pytest_plugins = ["support.mosquitto", "support.postgres", "support.databases", "support.rabbitmq", "support.s3"]
+pytest_plugins = [
+    "support.mosquitto",
+    "support.postgres",
+    "support.databases",
+    "support.rabbitmq",
+    "support.s3",
+    "e2e.console_visit",
+]
 
 _RUN = pytest.StashKey[RunFolder]()
 _RUN_PATH = pytest.StashKey[Path]()
@@ -24,6 +31,13 @@ def pytest_configure_node(node: object) -> None:
     """Every xdist worker uses the servers of the one run."""
     config: pytest.Config = node.config  # type: ignore[attr-defined]  # xdist has no type for its node
     node.workerinput["farmiq_run_folder"] = str(config.stash[_RUN_PATH])  # type: ignore[attr-defined]  # as above
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    from support.scheduling import FarmScheduling  # there is no xdist in a run without workers
+
+    return FarmScheduling(config, log)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -52,9 +52,10 @@ missing_programs() {
     if [ "$PURPOSE" != up ] || [ -z "${AMQP_URL:-}" ]; then
         [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || printf ' rabbitmq-server'
     fi
-    # Tests make a disk fail with the one, and speak as any device would with the other.
+    # Tests make a disk fail with the first, look at pages with the second, and speak as any device would with the third.
     if [ "$PURPOSE" = test ]; then
         command -v strace >/dev/null || printf ' strace'
+        command -v chromium >/dev/null || printf ' chromium'
         command -v mosquitto_pub >/dev/null || printf ' mosquitto-clients'
     fi
 }

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from farmiq.cli import exits
-from farmiq.cli.device_changes import Issued, add_device
+from farmiq.cli.device_changes import add_device
 from farmiq.cli.device_edge import Edge, find_edge, origin_of
+from farmiq.edge.ingress_gateway.issuing import Issued
 from farmiq.stack.home import Home
 from farmiq.stack.mosquitto import MqttRefused, log_in
 from farmiq.stack.mosquitto_users import password_file, rules_file

@@ -127,8 +127,8 @@ class Station:
         assert put.status == 200, put.body
         return UUID(presigned.body["media_id"])
 
-    async def complete(self, media_id: UUID | str) -> Answer:
-        return await self.call("POST", f"/api/v1/media/images/{media_id}/complete")
+    async def complete(self, media_id: UUID | str, **query: str) -> Answer:
+        return await self.call("POST", f"/api/v1/media/images/{media_id}/complete", params=query)
 
     async def ask(self, path: str, token: str = ADMIN_TOKEN, **query: Any) -> Answer:
         return await self.call("GET", path, token=token, params=query)

@@ -46,7 +46,8 @@ class ServiceProcess:
         assert self._process is not None
         return self._process.pid
 
-    def start(self) -> "ServiceProcess":
+    def start(self, *, is_awaited: bool = True) -> "ServiceProcess":
+        """Not awaited: one that may be dead before it answers."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command(),
@@ -56,7 +57,7 @@ class ServiceProcess:
                 env=self._environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
                 start_new_session=True,
             )
-        if self._has_port:
+        if self._has_port and is_awaited:
             wait_for(self._answers, 30, f"{self.service} to answer")
         return self
 

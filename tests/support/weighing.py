@@ -1,5 +1,6 @@
 """A weigh station's messages, and the pictures that it uploads."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid5
 
@@ -121,32 +122,42 @@ async def register_stations(pool: Pool, *origins: Origin) -> None:
 
 async def presign(pool: Pool, origin: Origin, media_id: UUID, session_id: UUID | None = None) -> None:
     """As the media store does it before it hands out a URL."""
-    async with pool.acquire() as connection:
-        picture = NewPicture(
-            media_id=media_id,
-            origin=origin,
-            station_id=origin.device_id,
-            session_id=session_id,
-            bucket="farmiq-media",
-            object_key=f"tenants/{origin.tenant_id}/{media_id}.jpg",
-            mime_type="image/jpeg",
-            size_bytes=None,
-            sha256=None,
-            captured_at=BEGAN_AT,
-            expires_at=HEARD_AT,
-            trace_id="trace-2",
-        )
-        await pictures.add(connection, picture, first_check_seconds=60.0)
+    await presign_each(pool, origin, [(media_id, session_id)])
 
 
-async def store_picture(pool: Pool, picture: StoredPicture) -> None:
+async def presign_each(pool: Pool, origin: Origin, wanted: Sequence[tuple[UUID, UUID | None]]) -> None:
+    """Pictures with their sessions, all in one transaction."""
+    async with pool.acquire() as connection, connection.transaction():
+        for media_id, session_id in wanted:
+            await pictures.add(connection, _new_picture(origin, media_id, session_id), first_check_seconds=60.0)
+
+
+def _new_picture(origin: Origin, media_id: UUID, session_id: UUID | None) -> NewPicture:
+    return NewPicture(
+        media_id=media_id,
+        origin=origin,
+        station_id=origin.device_id,
+        session_id=session_id,
+        bucket="farmiq-media",
+        object_key=f"tenants/{origin.tenant_id}/{media_id}.jpg",
+        mime_type="image/jpeg",
+        size_bytes=None,
+        sha256=None,
+        captured_at=BEGAN_AT,
+        expires_at=HEARD_AT,
+        trace_id="trace-2",
+    )
+
+
+async def store_picture(pool: Pool, *stored: StoredPicture) -> None:
     """As the media store does it once the bytes were read back: the picture's row, and its session in the same transaction."""
     async with pool.acquire() as connection, connection.transaction():
-        row = await pictures.lock(connection, picture.media_id)
-        assert row is not None, "no URL was signed for this picture"
-        await connection.execute(
-            "UPDATE media_objects SET state = 'stored', stored_at = $2 WHERE id = $1",
-            picture.media_id,
-            picture.stored_at,
-        )
-        await intake.picture_stored(connection, msgspec.structs.replace(picture, session_id=row.session_id))
+        for picture in sorted(stored, key=lambda one: one.media_id):
+            row = await pictures.lock(connection, picture.media_id)
+            assert row is not None, "no URL was signed for this picture"
+            await connection.execute(
+                "UPDATE media_objects SET state = 'stored', stored_at = $2 WHERE id = $1",
+                picture.media_id,
+                picture.stored_at,
+            )
+            await intake.picture_stored(connection, msgspec.structs.replace(picture, session_id=row.session_id))

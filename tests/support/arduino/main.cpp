@@ -1,0 +1,7 @@
+// What the board does with a sketch.
+#include SKETCH
+
+int main() {
+  setup();
+  for (;;) loop();
+}

@@ -1,0 +1,1 @@
+"""The parts of docs/reference/ that are made from the code, one module a page. `tools/reference.py` writes them."""
