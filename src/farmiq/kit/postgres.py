@@ -69,6 +69,11 @@ async def open_pool(url: str, *, service: str, size_max: int = 8, patience_secon
             return pool
 
 
+def storable(text: str) -> str:
+    """PostgreSQL's text holds no NUL and no half characters; what comes from outside may."""
+    return text.replace("\0", "\\0").encode("utf-8", "replace").decode()
+
+
 async def require_schema(pool: Pool) -> None:
     """For a service's start: a database without tables is told apart from a service with a bug."""
     if await pool.fetchval("SELECT to_regclass('alembic_version') IS NULL"):

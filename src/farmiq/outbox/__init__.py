@@ -9,6 +9,9 @@ Out   `claim` hands a batch of one tenant to one forwarder for the time of a lea
        ├──────release─────┤                               nobody judged it: no attempt is counted
        └──settle, rescue──┘                               failed: parked until `next_attempt_at`, then `promote`d
 
+A row whose forwarder ended is a suspect. It is claimed alone and marked `sending` on its way from claimed to acked; rescued
+from there, it pays an attempt. Rescued from claimed it pays nothing, for nobody knows who of the batch was to blame.
+
 Promises
 - A claim is kept as long as it is `renew`ed, and lost when it is not: the forwarder is told, and leaves the row alone.
 - Every claim raises the row's `claim_token`. A settlement carries the token it was claimed with, so a forwarder whose
@@ -23,8 +26,8 @@ After a crash, between any two of these steps: a row is pending (it is claimed a
 puts it back, and it is sent again; the cloud knows its id and answers `duplicate`).
 
 The files, in the order of a row's life: `event`, `append`, `announcer` and `wakeup`, `claim`, `floors` (pure), `fencing`,
-`renew`, `verdicts` (pure), `settle`, `recovery`, `backlog` (what an operator asks), `unsent` (what the cloud does not have),
-`holders` (who has rows in hand), `redrive`, `retire`.
+`renew`, `suspects`, `verdicts` (pure), `settle`, `recovery`, `backlog` (what an operator asks), `unsent` (what the cloud does
+not have), `holders` (who has rows in hand), `redrive`, `retire`.
 """
 
 from farmiq.outbox.announcer import CHANNEL, Announcer

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from farmiq.kit.postgres import Connection
 from farmiq.outbox.event import ClaimedEvent
+from farmiq.outbox.verdicts import LEASE_EXPIRED
 
 # The inner query walks `sync_outbox_claimable` in its own order and stops after the batch. `= ANY (ARRAY(...))` makes sure
 # that it runs once: as a join, stale statistics could make the planner run it for every row. By ctid, because the rows are
@@ -28,10 +29,10 @@ WHERE ctid = ANY (ARRAY(
 AND (SELECT set_config('synchronous_commit', CASE WHEN $5 THEN 'off' ELSE current_setting('synchronous_commit') END, true))
   IS NOT NULL
 RETURNING id, claim_token, attempt_count, tenant_id, farm_id, barn_id, device_id, session_id, event_type, occurred_at,
-          created_at, trace_id, priority, payload_json AS payload
+          created_at, trace_id, priority, coalesce(last_error_code = '{suspect}', false) AS is_suspect, payload_json AS payload
 """
-_CLAIM_ANY: Final = _CLAIM.format(floor="")
-_CLAIM_FROM: Final = _CLAIM.format(floor="AND priority = $6 AND occurred_at >= $7")
+_CLAIM_ANY: Final = _CLAIM.format(floor="", suspect=LEASE_EXPIRED)
+_CLAIM_FROM: Final = _CLAIM.format(floor="AND priority = $6 AND occurred_at >= $7", suspect=LEASE_EXPIRED)
 # From one tenant to the next through the index: the cost depends on the number of tenants, not on their backlogs.
 _TENANTS: Final = """
 WITH RECURSIVE turn (tenant_id) AS (

@@ -42,4 +42,6 @@ class ClaimedEvent(Lease, frozen=True, kw_only=True):
     created_at: datetime
     trace_id: str | None
     priority: int
+    is_suspect: bool
+    """Its last forwarder ended while it had this in its hands, alone or among others."""
     payload: msgspec.Raw

@@ -7,7 +7,7 @@ from uuid import UUID
 from farmiq.kit.postgres import Connection
 from farmiq.outbox.event import Lease
 from farmiq.outbox.settle import settle
-from farmiq.outbox.verdicts import LEASE_EXPIRED, Failure, RetryPolicy, failed
+from farmiq.outbox.verdicts import RetryPolicy, abandoned
 
 # `statement_timestamp()`, because the other clock is volatile: it could not bound the index scan, and every waiting row would be
 # read in every round.
@@ -19,7 +19,7 @@ WHERE id = ANY (ARRAY(
   ORDER BY next_attempt_at LIMIT $1 FOR UPDATE SKIP LOCKED))
 """
 _EXPIRED: Final = """
-SELECT id, claim_token, attempt_count, claimed_by FROM sync_outbox
+SELECT id, claim_token, attempt_count, claimed_by, status = 'sending' AS was_alone FROM sync_outbox
 WHERE status IN ('claimed', 'sending') AND coalesce(lease_expires_at, '-infinity') < clock_timestamp()
 LIMIT $1 FOR UPDATE SKIP LOCKED
 """
@@ -35,16 +35,15 @@ async def rescue(
 ) -> dict[UUID, str]:
     """Take rows back whose lease is over. Returns their ids and who had them.
 
-    It counts as an attempt: an event that kills every forwarder which picks it up must end in the DLQ and not stop the
-    farm's sync for ever.
+    They are suspects from now on, and are sent one by one (`suspects`). One that was alone, which its status `sending` says,
+    pays an attempt: an event that kills every forwarder which picks it up must end in the DLQ and not stop the farm's sync for
+    ever, and its neighbours must not end there with it.
     """
     async with connection.transaction():
+        outcomes = []
         rows = await connection.fetch(_EXPIRED, limit)
-        leases = [
-            Lease(id=row["id"], claim_token=row["claim_token"], attempt_count=row["attempt_count"]) for row in rows
-        ]
-        failure = Failure(
-            LEASE_EXPIRED, "the forwarder that had claimed it did not settle it before its lease was over"
-        )
-        await settle(connection, [failed(lease, failure, policy, rng.random()) for lease in leases])
+        for row in rows:
+            lease = Lease(id=row["id"], claim_token=row["claim_token"], attempt_count=row["attempt_count"])
+            outcomes.append(abandoned(lease, policy, rng.random(), was_alone=row["was_alone"]))
+        await settle(connection, outcomes)
     return {row["id"]: row["claimed_by"] or "" for row in rows}

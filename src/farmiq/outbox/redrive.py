@@ -30,8 +30,7 @@ UPDATE sync_outbox SET
 WHERE id = ANY (ARRAY(
   SELECT id FROM sync_outbox
   WHERE status IN ('claimed', 'sending') AND (
-    coalesce(lease_expires_at, '-infinity') < clock_timestamp()
-    OR claimed_at < clock_timestamp() - make_interval(secs => $2))
+    coalesce(lease_expires_at, '-infinity') < $3 OR claimed_at < $3 - make_interval(secs => $2))
   LIMIT $1 FOR UPDATE SKIP LOCKED))
 """
 
@@ -68,10 +67,12 @@ def _chosen(which: DeadLetters) -> tuple[object, ...]:
 async def unclaim(connection: Connection, *, older_than_seconds: float) -> int:
     """Rows whose lease is over, or which were claimed longer ago than that. Unlike a rescue it counts no attempt.
 
-    A forwarder that still has one of them may send it once more; what it then writes about it changes nothing.
+    A forwarder that still has one of them may send it once more; what it then writes about it changes nothing. What is
+    claimed while this goes on is left alone, or forwarders would claim as fast as this takes away.
     """
+    now = await connection.fetchval("SELECT clock_timestamp()")
     total = 0
-    while changed := await _changed(connection, _UNCLAIM, STEP_ROWS, older_than_seconds):
+    while changed := await _changed(connection, _UNCLAIM, STEP_ROWS, older_than_seconds, now):
         total += changed
     return total
 

@@ -2,8 +2,10 @@
 
 from typing import Final, Literal
 
+import msgspec
 from msgspec import Struct
 
+from farmiq.kit.postgres import storable
 from farmiq.outbox.event import Lease
 
 LEASE_EXPIRED: Final = "LEASE_EXPIRED"
@@ -18,10 +20,18 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
 
 
 class Failure(Struct, frozen=True):
-    """Why an event did not arrive: a code for queries (`HTTP_500`, `NETWORK_ERROR`), and words for a person."""
+    """Why an event did not arrive: a code for queries (`HTTP_500`, `NETWORK_ERROR`), and words for a person.
+
+    Both may come from whoever answered, and are made such that they can be written down: an answer with a NUL in it must not
+    end the service that tries to.
+    """
 
     code: str
     message: str
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "code", storable(self.code))
+        msgspec.structs.force_setattr(self, "message", storable(self.message))
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -34,6 +44,11 @@ class Outcome(Struct, frozen=True, kw_only=True):
     failure: Failure | None = None
 
 
+_ABANDONED: Final = Failure(
+    LEASE_EXPIRED, "the forwarder that had claimed it did not settle it before its lease was over"
+)
+
+
 def acked(lease: Lease) -> Outcome:
     return Outcome(lease=lease, status="acked", attempt_count=lease.attempt_count)
 
@@ -41,6 +56,12 @@ def acked(lease: Lease) -> Outcome:
 def released(lease: Lease, failure: Failure | None = None) -> Outcome:
     """Nobody has judged the event: it goes back as it came, and may be claimed again at once."""
     return Outcome(lease=lease, status="pending", attempt_count=lease.attempt_count, failure=failure)
+
+
+def abandoned(lease: Lease, policy: RetryPolicy, jitter: float, *, was_alone: bool) -> Outcome:
+    """Its forwarder did not settle it before its lease was over. Only an event that was alone in its forwarder's hands is
+    charged: of many, nobody knows which of them ended it, or whether it was one of them at all."""
+    return failed(lease, _ABANDONED, policy, jitter) if was_alone else released(lease, _ABANDONED)
 
 
 def failed(lease: Lease, failure: Failure, policy: RetryPolicy, jitter: float) -> Outcome:

@@ -119,7 +119,7 @@ async def _register_edge(plan: Plan) -> None:
         await edges.register(
             connection,
             edge_cluster_id=demo_farm.EDGE_CLUSTER_ID,
-            tenant_ids=[demo_farm.TENANT_ID],
+            tenant_ids=[demo_farm.TENANT_ID, demo_farm.VERIFIED_TENANT_ID],
             token=plan.secrets.edge_token,
         )
 

@@ -1,3 +1,5 @@
+import asyncio
+
 import pytest
 
 from farmiq.kit.ids import new_id
@@ -10,6 +12,18 @@ from farmiq.outbox.verdicts import Failure, RetryPolicy, acked, failed
 from support.outbox_rows import count_by_status, fill_outbox, outbox_row
 
 GIVE_UP = RetryPolicy(attempts_max=1)
+# What is given back is claimed again before anybody else sees it.
+EAGER_FORWARDERS = """
+CREATE FUNCTION claim_at_once() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE sync_outbox SET status = 'claimed', claimed_at = clock_timestamp(), lease_expires_at = now() + interval '1 hour'
+  WHERE id = NEW.id;
+  RETURN NULL;
+END
+$$;
+CREATE TRIGGER claim_at_once AFTER UPDATE ON sync_outbox FOR EACH ROW WHEN (NEW.status = 'pending')
+  EXECUTE FUNCTION claim_at_once();
+"""
 
 
 async def bury(pool: Pool, count: int) -> None:
@@ -88,6 +102,15 @@ async def test_stuck_rows_are_unclaimed_without_an_attempt(pool: Pool) -> None:
             ("claimed", 0),
         ]
         assert len(await claim(connection, "demo", instance_id="b", limit=9, lease_seconds=60)) == 2
+
+
+async def test_unclaiming_ends_although_forwarders_claim_as_fast_as_it_takes_away(pool: Pool) -> None:
+    await fill_outbox(pool, 3)
+    async with pool.acquire() as connection, asyncio.timeout(60):
+        await claim(connection, "demo", instance_id="a", limit=3, lease_seconds=3600)
+        await connection.execute(EAGER_FORWARDERS)
+        assert await unclaim(connection, older_than_seconds=0) == 3
+    assert await count_by_status(pool) == {"claimed": 3}
 
 
 async def test_only_old_acknowledged_rows_are_retired(pool: Pool) -> None:

@@ -7,12 +7,13 @@ import msgspec
 import pytest
 
 from farmiq.kit.ids import new_id
-from farmiq.kit.postgres import Pool
+from farmiq.kit.postgres import Connection, Pool
 from farmiq.outbox import Event, append
 from farmiq.outbox.claim import claim
 from farmiq.outbox.event import ClaimedEvent
 from farmiq.outbox.recovery import promote, rescue
 from farmiq.outbox.settle import release, settle
+from farmiq.outbox.suspects import mark_alone, travellers
 from farmiq.outbox.verdicts import Failure, RetryPolicy, acked, failed
 
 POLICY = RetryPolicy(attempts_max=3)
@@ -44,7 +45,9 @@ async def row_of(pool: Pool, event_id: UUID) -> asyncpg.Record:
 
 
 async def expire_leases(pool: Pool) -> None:
-    await pool.execute("UPDATE sync_outbox SET lease_expires_at = now() - interval '1 minute' WHERE status = 'claimed'")
+    await pool.execute(
+        "UPDATE sync_outbox SET lease_expires_at = now() - interval '1 minute' WHERE status IN ('claimed', 'sending')"
+    )
 
 
 async def test_an_ack_is_final_and_remembers_who_delivered(pool: Pool) -> None:
@@ -109,28 +112,59 @@ async def test_one_call_settles_each_event_its_own_way(pool: Pool) -> None:
     assert states == ["acked", "pending", "dlq"]
 
 
-async def test_rows_of_a_dead_forwarder_are_rescued_and_it_costs_an_attempt(pool: Pool) -> None:
-    (event,) = await claimed_events(pool)
+async def test_rows_of_a_dead_forwarder_are_rescued_as_suspects_and_it_costs_them_nothing(pool: Pool) -> None:
+    events = await claimed_events(pool, 3)
     async with pool.acquire() as connection:
         assert await rescue(connection, POLICY, RNG) == {}
         await expire_leases(pool)
+        assert await rescue(connection, POLICY, RNG) == {event.id: "a" for event in events}
+    for event in events:
+        row = await row_of(pool, event.id)
+        assert (row["status"], row["attempt_count"], row["last_error_code"]) == ("pending", 0, "LEASE_EXPIRED")
+        assert not row["parked"]
+    assert not any(event.is_suspect for event in events)
+    assert all(event.is_suspect for event in await claim_again(pool))
+
+
+async def test_a_suspect_whose_forwarder_ends_while_it_is_alone_pays_and_waits(pool: Pool) -> None:
+    (event,) = await claimed_events(pool)
+    async with pool.acquire() as connection:
+        assert await mark_alone(connection, event)
+        await expire_leases(pool)
         assert await rescue(connection, POLICY, RNG) == {event.id: "a"}
+        assert not await mark_alone(connection, event), "it is no longer ours"
     row = await row_of(pool, event.id)
     assert (row["status"], row["attempt_count"], row["last_error_code"]) == ("pending", 1, "LEASE_EXPIRED")
     assert row["parked"]
 
 
-async def test_an_event_that_kills_every_forwarder_ends_in_the_dlq(pool: Pool) -> None:
-    (event,) = await claimed_events(pool)
-    for _ in range(POLICY.attempts_max):
+async def test_an_event_that_kills_every_forwarder_ends_in_the_dlq_and_its_neighbours_do_not(pool: Pool) -> None:
+    """Forwarders as they are: they claim a batch, send what may travel together, and die of one event in it."""
+    killer = (await claimed_events(pool, 6))[3].id
+    deaths = 0
+    while (await row_of(pool, killer))["status"] != "dlq":
         await expire_leases(pool)
         async with pool.acquire() as connection:
             await rescue(connection, POLICY, RNG)
             await connection.execute("UPDATE sync_outbox SET next_attempt_at = now() WHERE status = 'pending'")
             await promote(connection)
-        await claim_again(pool)
-    row = await row_of(pool, event.id)
-    assert (row["status"], row["last_error_code"]) == ("dlq", "LEASE_EXPIRED")
+            deaths += await die_of(connection, await claim_again(pool), killer)
+        assert deaths < 20
+    rows = await pool.fetch("SELECT id, status, attempt_count, last_error_code FROM sync_outbox WHERE id <> $1", killer)
+    assert {(row["status"], row["attempt_count"]) for row in rows} <= {("acked", 0), ("pending", 0)}
+    assert (await row_of(pool, killer))["last_error_code"] == "LEASE_EXPIRED"
+
+
+async def die_of(connection: Connection, claimed: list[ClaimedEvent], killer: UUID) -> bool:
+    """Whether the forwarder that had claimed these is dead. What it had not sent yet it has given back, or still has."""
+    together = travellers(claimed)
+    await release(connection, claimed[len(together) :])
+    if together and together[0].is_suspect:
+        await mark_alone(connection, together[0])
+    if killer in {event.id for event in together}:
+        return True
+    await settle(connection, [acked(event) for event in together])
+    return False
 
 
 async def test_rescue_covers_sending_and_claims_without_a_lease(pool: Pool) -> None:
@@ -147,7 +181,7 @@ async def test_rescue_and_promotion_are_bounded(pool: Pool) -> None:
     async with pool.acquire() as connection:
         assert len(await rescue(connection, POLICY, RNG, limit=2)) == 2
         assert len(await rescue(connection, POLICY, RNG, limit=100)) == 3
-        await connection.execute("UPDATE sync_outbox SET next_attempt_at = now()")
+        await connection.execute("UPDATE sync_outbox SET next_attempt_at = now(), parked = true")
         assert await promote(connection, limit=4) == 4
         assert await promote(connection, limit=4) == 1
 

@@ -10,7 +10,7 @@ from farmiq.outbox.floors import Floors, FullLook
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-def event(seconds: float | None, priority: int = 0) -> ClaimedEvent:
+def event(seconds: float | None, priority: int = 0, *, is_suspect: bool = False) -> ClaimedEvent:
     return ClaimedEvent(
         id=new_id(),
         claim_token=1,
@@ -25,6 +25,7 @@ def event(seconds: float | None, priority: int = 0) -> ClaimedEvent:
         created_at=NOON,
         trace_id=None,
         priority=priority,
+        is_suspect=is_suspect,
         payload=Raw(b"{}"),
     )
 

@@ -14,7 +14,7 @@ from farmiq.cloud.dead_letters.letters import letter_of
 from farmiq.kit.amqp import Delivery
 from farmiq.kit.errors import Transient
 from farmiq.kit.ids import new_id
-from farmiq.kit.postgres import Connection
+from farmiq.kit.postgres import Connection, storable
 
 Kind = Literal["replay", "discard"]
 
@@ -144,11 +144,6 @@ async def keep(connection: Connection, action_id: UUID, deliveries: Sequence[Del
 async def actions(connection: Connection, limit: int) -> list[Action]:
     rows: Iterable[Any] = await connection.fetch(_LIST, limit)
     return [Action(**dict(row) | {"filter": msgspec.json.decode(row["filter"])}) for row in rows]
-
-
-def storable(text: str) -> str:
-    """PostgreSQL keeps no NUL and no half characters."""
-    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def _row(delivery: Delivery) -> tuple[object, ...]:

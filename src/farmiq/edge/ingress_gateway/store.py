@@ -9,7 +9,7 @@ import asyncpg
 from farmiq.contracts.timestamps import LATEST
 from farmiq.edge.ingress_gateway.screening import Refusal, Screened, fingerprint
 from farmiq.kit.mqtt import Message
-from farmiq.kit.postgres import Connection
+from farmiq.kit.postgres import Connection, storable
 from farmiq.timeseries.stream import Origin
 
 KEPT_BYTES_MAX = 65_536
@@ -119,13 +119,8 @@ async def rejected_one(connection: Connection, rejected_id: UUID, bytes_max: int
     return await connection.fetchrow(_REJECTED_ONE, rejected_id, bytes_max)
 
 
-def _storable(text: str) -> str:
-    """PostgreSQL's text holds no NUL and no half characters; a hostile topic may."""
-    return text.replace("\0", "\\0").encode("utf-8", "replace").decode()
-
-
 def _rejected_row(message: Message, refusal: Refusal, at: datetime) -> tuple[object, ...]:
     return (
-        at, _storable(message.topic), refusal.code, _storable(refusal.detail), message.payload[:KEPT_BYTES_MAX],
+        at, storable(message.topic), refusal.code, storable(refusal.detail), message.payload[:KEPT_BYTES_MAX],
         len(message.payload), refusal.tenant_id, refusal.device_id, refusal.event_id, refusal.trace_id,
     )  # fmt: skip

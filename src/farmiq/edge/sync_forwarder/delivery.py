@@ -22,6 +22,8 @@ from farmiq.kit.postgres import RETRY, Pool
 from farmiq.outbox.claim import claim
 from farmiq.outbox.event import ClaimedEvent
 from farmiq.outbox.floors import Floors
+from farmiq.outbox.settle import release
+from farmiq.outbox.suspects import travellers
 
 STOP_GRACE_SECONDS: Final = 5.0
 """How long a request under way may go on when the service is asked to stop."""
@@ -54,10 +56,14 @@ class Delivery:
         self._floors = floors
         self._instance_id = instance_id
         self._body_bytes_max = settings.sync_request_bytes_max
+        self._careful: set[str] = set()
 
     async def claim(self, tenant_id: str, *, from_head: bool) -> list[ClaimedEvent]:
-        """The tenant's next batch, or what there is of it above its floors. Whoever claims it has to `deliver` it."""
-        size = self._settings.outbox_batch_size
+        """The tenant's next batch, or what there is of it above its floors. Whoever claims it has to `deliver` it.
+
+        Where suspects are met, they are claimed one by one until there is somebody else: a claim of more would be given back.
+        """
+        size = 1 if tenant_id in self._careful else self._settings.outbox_batch_size
         events: list[ClaimedEvent] = []
         async with self._pool.acquire() as connection:
             for floor in [None] if from_head else self._floors.of(tenant_id):
@@ -71,8 +77,14 @@ class Delivery:
                 )
                 if len(events) == size:
                     break
-        self._floors.claimed(tenant_id, events)
-        return events
+            together = travellers(events)
+            await release(connection, events[len(together) :])
+        if any(event.is_suspect for event in events):
+            self._careful.add(tenant_id)
+        else:
+            self._careful.discard(tenant_id)
+        self._floors.claimed(tenant_id, together)
+        return together
 
     async def deliver(self, tenant_id: str, events: Sequence[ClaimedEvent], *, is_probe: bool) -> None:
         """Returns when every event of the batch is settled or given back."""
@@ -93,6 +105,7 @@ class Delivery:
         self._counters.batch_latency_ms.observe((self._life.clock.monotonic() - started) * 1000)
 
     async def _send(self, tenant_id: str, holding: Holding, *, is_probe: bool) -> None:
+        await holding.mark_suspect()
         sealed, unsendable = seal(holding.events)
         if unsendable:
             await self._settlement.fail(holding, unsendable)

@@ -11,6 +11,7 @@ from farmiq.kit.postgres import RETRY, Pool
 from farmiq.outbox.event import ClaimedEvent
 from farmiq.outbox.fencing import still_ours
 from farmiq.outbox.renew import renew
+from farmiq.outbox.suspects import mark_alone
 
 RENEW_SHARE: Final = 1 / 3
 """Of the lease. The document asks for a renewal at 60 %; at a third, one that fails can be tried again before the end."""
@@ -41,6 +42,14 @@ class Holding:
         """These are settled or somebody else's."""
         for event_id in event_ids:
             self._held.pop(event_id, None)
+
+    async def mark_suspect(self) -> None:
+        """Before anything is done with it. A suspect is alone in its batch, and whoever finds its row after us has to know."""
+        for event in self.events:
+            if event.is_suspect:
+                async with self.lock, self._pool.acquire() as connection:
+                    if not await mark_alone(connection, event):
+                        self.lost([event.id])
 
     async def keep(self) -> None:
         """Until cancelled. A database that is away is no reason to stop sending: the rows are fenced."""

@@ -140,10 +140,20 @@ class Worker:
         if is_probe and not await self._may_probe(tenant_id, breaker, is_forced=is_forced):
             return False
         events = await self._delivery.claim(tenant_id, from_head=self._was_full)
+        if events and events[0].is_suspect:
+            await self._until_idle()
         if events:
             sending = self._delivery.deliver(tenant_id, events, is_probe=is_probe)
             self._under_way.add(asyncio.create_task(sending, name=f"delivery-{tenant_id}"))
+        if events and events[0].is_suspect:
+            await self._until_idle()
         return bool(events)
+
+    async def _until_idle(self) -> None:
+        """Before and after a suspect, so that nothing else is in our hands while it is: should it end us, it alone pays."""
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+            self._reap()
 
     async def _may_probe(self, tenant_id: str, breaker: Breaker, *, is_forced: bool) -> bool:
         if breaker.is_paused and not is_forced:

@@ -95,6 +95,38 @@ async def test_asked_to_stop_in_the_middle_of_a_request_it_gives_its_claims_back
     never.set()
 
 
+async def test_an_event_that_kills_its_forwarder_ends_in_the_dlq_and_takes_no_neighbour_with_it(
+    edge_url: str, edge_pool: Pool, cloud: ScriptedCloud, start_service: StartService
+) -> None:
+    ids = await fill_outbox(edge_pool, 12)
+    deadly, others = ids[5], {*ids} - {ids[5]}
+    asked, never = asyncio.Event(), asyncio.Event()
+
+    async def hang_on_the_deadly_one(received: Received) -> web.Response:
+        if deadly in received.ids:
+            asked.set()
+            await never.wait()
+        return await accept(received)
+
+    cloud.otherwise = hang_on_the_deadly_one
+    settings = environ(
+        edge_url, cloud.url, OUTBOX_LEASE_SECONDS="600", OUTBOX_MAX_ATTEMPTS="2", OUTBOX_BACKOFF_CAP_SECONDS="1"
+    )
+    for _ in range(3):  # once among its neighbours, then alone, twice
+        asked.clear()
+        forwarder = await start(start_service, settings)
+        await asyncio.wait_for(asked.wait(), 30)
+        forwarder.kill()
+        await end_leases(edge_pool)
+    await start(start_service, settings)
+    await eventually(lambda: counts_are(edge_pool, {"acked": len(others), "dlq": 1}))
+    never.set()
+    row = await outbox_row(edge_pool, deadly)
+    assert (row["status"], row["attempt_count"], row["last_error_code"]) == ("dlq", 2, "LEASE_EXPIRED")
+    assert await edge_pool.fetchval("SELECT max(attempt_count) FROM sync_outbox WHERE id <> $1", deadly) == 0
+    assert cloud.alone()[deadly] == 2
+
+
 async def test_three_replicas_deliver_every_event_exactly_once(
     edge_url: str, edge_pool: Pool, cloud: ScriptedCloud, start_service: StartService
 ) -> None:
@@ -117,7 +149,9 @@ async def expect_claimed_by(pool: Pool, event_id: UUID, instance_id: str) -> Non
 
 
 async def end_leases(pool: Pool) -> None:
-    await pool.execute("UPDATE sync_outbox SET lease_expires_at = now() - interval '1 s' WHERE status = 'claimed'")
+    await pool.execute(
+        "UPDATE sync_outbox SET lease_expires_at = now() - interval '1 s' WHERE status IN ('claimed', 'sending')"
+    )
 
 
 async def expect_delivered_twice_acked_once(pool: Pool, cloud: ScriptedCloud, event_id: UUID, instance_id: str) -> None:

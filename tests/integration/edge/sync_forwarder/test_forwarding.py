@@ -237,6 +237,19 @@ async def test_without_anybody_listening_or_answering_nothing_is_counted_either(
     never.set()
 
 
+@pytest.mark.parametrize("code", [200, 502, 500])
+async def test_an_answer_that_no_database_can_keep_does_not_end_the_forwarder(
+    edge_url: str, edge_pool: Pool, cloud: ScriptedCloud, code: int
+) -> None:
+    """A proxy's page in UTF-16: every other byte is a NUL."""
+    (event_id,) = await fill_outbox(edge_pool, 1)
+    page = "<html>".encode("utf-16-le").decode()
+    cloud.script.append(status(code, body=page))
+    async with running(serve, SERVICE, environ(edge_url, cloud.url, OUTBOX_BACKOFF_CAP_SECONDS="1")):
+        await eventually(lambda: all_acked(edge_pool))
+    assert "<\\0h\\0t" in (await outbox_row(edge_pool, event_id))["last_error_message"]
+
+
 async def test_a_pause_ends_by_itself(edge_url: str, edge_pool: Pool, cloud: ScriptedCloud) -> None:
     cloud.script.append(status(503))
     await fill_outbox(edge_pool, 1)

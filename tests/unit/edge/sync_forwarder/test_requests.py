@@ -38,6 +38,7 @@ def item(number: int, size: int = 10, attempt_count: int = 0) -> Sealed:
         created_at=NOON,
         trace_id=None,
         priority=0,
+        is_suspect=False,
         payload=msgspec.Raw(b"{}"),
     )
     return Sealed(event, b"x" * size)

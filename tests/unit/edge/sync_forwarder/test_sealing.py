@@ -31,6 +31,7 @@ def claimed(number: int = 1, payload: bytes = b'{"a":1}', **fields: object) -> C
         "created_at": LATER,
         "trace_id": "trace-1",
         "priority": 0,
+        "is_suspect": False,
         "payload": msgspec.Raw(payload),
     }
     return msgspec.convert({**given_fields, **fields}, ClaimedEvent, strict=True)
