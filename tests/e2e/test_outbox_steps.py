@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,12 +43,16 @@ def replicas(farm: Farm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[l
                 subprocess.Popen([FARMIQ, "run", "edge-sync-forwarder"], env=environ | own, stdout=log, stderr=log)
             )
     for name in names:
-        wait_for(lambda name=name: "port_opened" in (folder / f"{name}.log").read_text(), 60, f"{name} to listen")
+        wait_for(partial(is_listening, folder / f"{name}.log"), 60, f"{name} to listen")
     yield names
     for process in processes:
         process.terminate()
     for process in processes:
         assert process.wait(60) == 0
+
+
+def is_listening(log: Path) -> bool:
+    return "port_opened" in log.read_text()
 
 
 def curl(*arguments: str) -> Any:

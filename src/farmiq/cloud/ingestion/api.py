@@ -42,7 +42,7 @@ def routes(
     async def edge_batch(request: AnyRequest) -> EdgeBatchAnswer:
         """Take a batch of events from an edge.
 
-        The body is `{"batch_id", "edge_cluster_id", "tenant_id", "events": [...]}` or a bare array of events, plain or gzip.
+        The body is `{"batch_id", "edge_cluster_id", "tenant_id", "events": [...]}` or a bare array of events; plain, gzip, zstd.
         Every event has its own result; 400, 401, 403, 413 and 415 are about the request; 408, 429 and 503 mean: the same again
         later.
         """

@@ -12,24 +12,26 @@ from farmiq.kit.postgres import RETRY, Pool
 from farmiq.outbox.wakeup import Wakeup
 
 PAGES_MAX: Final = 20
-"""Of one look. What is left over is still wanted at the next."""
+"""Of one look. The next goes on where it ended, so that pictures which this edge has no more stand in nobody's way."""
 
 log = get_logger(__name__)
 
 
 async def answer_wanted(life: Lifetime, pool: Pool, cloud: CloudMedia, wakeup: Wakeup, *, every_seconds: float) -> None:
     """Until cancelled. A cloud that is away, or too old for the question, is asked again the next time."""
+    after: str | None = None
     while await life.pause(every_seconds):
         try:
-            if await send_wanted(pool, cloud):
+            again, after = await send_wanted(pool, cloud, after)
+            if again:
                 wakeup.poke()
         except RETRY as error:
             log.warning("wanted_pictures_not_sent", reason=str(error) or type(error).__name__)
 
 
-async def send_wanted(pool: Pool, cloud: CloudMedia) -> int:
-    """How many pictures are sent again."""
-    again, after = 0, None
+async def send_wanted(pool: Pool, cloud: CloudMedia, after: str | None = None) -> tuple[int, str | None]:
+    """How many pictures are sent again, and behind which the next look begins: None for the first of all."""
+    again = 0
     for _ in range(PAGES_MAX):
         page = await cloud.wanted(after)
         if isinstance(page, Away | Refused):
@@ -41,7 +43,7 @@ async def send_wanted(pool: Pool, cloud: CloudMedia) -> int:
             break
     if again:
         log.warning("pictures_sent_again", pictures=again)
-    return again
+    return again, after
 
 
 async def _send_again(pool: Pool, page: WantedPictures) -> int:
