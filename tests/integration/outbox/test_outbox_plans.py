@@ -1,5 +1,5 @@
 """What PostgreSQL does for a claim, a promotion and a rescue, read from its own plans: the batch decides what it costs, and
-nothing else does. OUTBOX_PLAN_ROWS in the environment is another backlog than 1 million; benchmarks/bench_outbox.py drains one."""
+nothing else does. OUTBOX_PLAN_ROWS in the environment: another backlog than 1 million, which bench_outbox.py drains."""
 
 import os
 import random
