@@ -28,8 +28,6 @@ from support.waiting import run_apart, wait_for
 
 SERVERS = ("postgres", "mosquitto", "epmd", "rabbitmq", "seaweedfs", "relay")
 
-pytestmark = pytest.mark.timeout(300)
-
 
 def test_up_tells_what_runs_where_it_is_how_to_get_in_and_what_to_type_next(farm: Farm) -> None:
     told = farm.up_output

@@ -6,14 +6,10 @@ import json
 import subprocess
 from typing import Any
 
-import pytest
-
 from e2e.farm import FARMIQ, Farm
 from farmiq.cli import exits
 from farmiq.stack.state import read_state
 from support.waiting import wait_for
-
-pytestmark = pytest.mark.timeout(300)
 
 
 def told(farm: Farm, *arguments: str) -> Any:

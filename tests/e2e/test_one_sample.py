@@ -17,8 +17,6 @@ from e2e.farm import Farm, Tier
 from farmiq.spool import Limits, Spool
 from support.waiting import wait_for
 
-pytestmark = pytest.mark.timeout(300)
-
 
 @dataclass(frozen=True)
 class OneSample:

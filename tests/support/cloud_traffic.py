@@ -77,7 +77,7 @@ class Edge:
             self.answers["away"] += 1
             return everything
         if answer.status != 200:
-            assert answer.status == 503, told
+            assert answer.status in (429, 503), told
             assert answer.headers["retry-after"]
             self.answers[told["error"]["code"]] += 1
             return everything

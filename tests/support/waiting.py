@@ -6,23 +6,26 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+PATIENCE = 2.5
+"""Deadlines are written for a machine that is not busy. A longer one costs only a test that fails anyway."""
+
 
 def wait_for(condition: Callable[[], T], seconds: float = 20.0, what: str = "the condition") -> T:
     """Returns the first true answer of `condition`, or fails when none came in time."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + PATIENCE * seconds
     while not (answer := condition()):
         if time.monotonic() > deadline:
-            raise AssertionError(f"{what} did not become true within {seconds} s")
+            raise AssertionError(f"{what} did not become true within {PATIENCE * seconds} s")
         time.sleep(0.02)
     return answer
 
 
 async def eventually(condition: Callable[[], Awaitable[T]], seconds: float = 20.0, what: str = "the condition") -> T:
     """The same for a condition that has to be awaited."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + PATIENCE * seconds
     while not (answer := await condition()):
         if time.monotonic() > deadline:
-            raise AssertionError(f"{what} did not become true within {seconds} s")
+            raise AssertionError(f"{what} did not become true within {PATIENCE * seconds} s")
         await asyncio.sleep(0.02)
     return answer
 

@@ -13,8 +13,6 @@ from e2e.console_visit import Visitor, assert_fits
 from e2e.farm import Farm
 from support.waiting import wait_for
 
-pytestmark = pytest.mark.timeout(300)
-
 SLOW = 30_000
 MANY = 10_000
 

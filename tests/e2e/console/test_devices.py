@@ -4,7 +4,6 @@ import csv
 import io
 import re
 
-import pytest
 from playwright.sync_api import Browser, expect
 
 from e2e.console.speaking_device import SpeakingDevice
@@ -13,8 +12,6 @@ from e2e.farm import Farm
 from farmiq.stack.mosquitto import MqttRefused, log_in
 from support.paho_client import Client
 from support.waiting import run_apart, wait_for
-
-pytestmark = pytest.mark.timeout(300)
 
 HOSTILE = '<img src=x onerror="document.title=1">'
 VIEWER_PASSWORD = "a password for a viewer"

@@ -17,8 +17,6 @@ from farmiq.contracts.weighvision import StationSessionCreated, StationSessionFi
 from farmiq.kit.ids import new_id
 from support.waiting import wait_for
 
-pytestmark = pytest.mark.timeout(300)
-
 BATCH = "batch-grown"
 HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=2</script>'
 # Kilograms on five days; on the last day somebody has put another batch on the scale.

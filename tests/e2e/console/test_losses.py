@@ -12,8 +12,6 @@ from e2e.console_visit import Visitor, assert_fits
 from e2e.farm import Farm
 from support.waiting import wait_for
 
-pytestmark = pytest.mark.timeout(300)
-
 HOSTILE = '=HYPERLINK("x")<img src=x onerror="document.title=1">'
 
 

@@ -27,8 +27,6 @@ from farmiq.contracts.weighvision import (
 from farmiq.kit.ids import new_id
 from support.waiting import wait_for
 
-pytestmark = pytest.mark.timeout(300)
-
 HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=2</script>'
 SESSIONS = "/api/v1/weighvision/sessions"
 IS_LOADED = "image => image.complete && image.naturalWidth > 0"

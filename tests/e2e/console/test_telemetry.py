@@ -16,8 +16,6 @@ from e2e.farm import Farm
 from farmiq.contracts.telemetry import Channel
 from support.waiting import wait_for
 
-pytestmark = pytest.mark.timeout(300)
-
 HOSTILE = "<img src=x onerror=alert(1)>"
 CHART = "figure.chart"
 

@@ -21,8 +21,6 @@ from support.service_process import service_process
 from support.telemetry import batch_of, bus_body
 from support.waiting import eventually
 
-pytestmark = pytest.mark.timeout(120)
-
 BEFORE_PUBLISH = ("farmiq.cloud.telemetry_service.unsent:buckets", "after", 1)
 AFTER_CONFIRM = ("farmiq.cloud.telemetry_service.unsent:told", "before", 1)
 AFTER_DELETE = ("farmiq.cloud.telemetry_service.unsent:told", "after", 1)

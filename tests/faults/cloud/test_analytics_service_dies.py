@@ -15,8 +15,6 @@ from support.rabbitmq import NewVirtualHost
 from support.service_process import Death, service_process
 from support.waiting import eventually
 
-pytestmark = pytest.mark.timeout(120)
-
 BEFORE_COMMIT = ("farmiq.cloud.analytics_service.marks:mark", "after", 2)
 AFTER_COMMIT = ("farmiq.kit.amqp:Consumer.acknowledge", "before", 2)
 COMPUTED_NOT_COMMITTED = ("farmiq.cloud.analytics_service.results:replace", "after", 2)

@@ -4,8 +4,6 @@ entrance makes the bindings again."""
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
 from farmiq.cloud.topology import topology
 from farmiq.contracts import bus, event_types
 from farmiq.kit.amqp_inspection import connected
@@ -14,8 +12,6 @@ from support.cloud_traffic import WORK_QUEUE, Edge, cloud, traffic, until_more_i
 from support.entrance import event, send, statuses
 from support.rabbitmq import NewVirtualHost
 from support.waiting import eventually
-
-pytestmark = pytest.mark.timeout(180)
 
 
 async def delete_bindings(amqp_url: str, exchange: str) -> None:

@@ -5,15 +5,11 @@ import re
 from pathlib import Path
 from urllib.request import urlopen
 
-import pytest
-
 from farmiq.kit.postgres import Pool
 from support.cloud_traffic import WORK_QUEUE, cloud, traffic, until_more_is_taken
 from support.rabbitmq import NewVirtualHost
 from support.service_process import ServiceProcess
 from support.waiting import eventually
-
-pytestmark = pytest.mark.timeout(180)
 
 BETWEEN_COMMIT_AND_ACK = ("farmiq.kit.amqp:Consumer.acknowledge", "before", 5)
 

@@ -9,7 +9,6 @@ from uuid import UUID
 
 import aio_pika
 import msgspec
-import pytest
 
 from farmiq.contracts import bus, event_types
 from farmiq.kit import bus_headers
@@ -20,8 +19,6 @@ from support.cloud_traffic import WORK_QUEUE, Cloud, cloud
 from support.entrance import event, send, statuses
 from support.rabbitmq import NewVirtualHost
 from support.waiting import eventually
-
-pytestmark = pytest.mark.timeout(240)
 
 EVENTS = 1_000
 POISON = 1_000

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pytest
 
 from farmiq.kit.postgres import Pool
 from support.cloud_traffic import WORK_QUEUE, Cloud, cloud
@@ -14,8 +13,6 @@ from support.entrance import event, send, statuses
 from support.rabbitmq import NewVirtualHost
 from support.service_process import ServiceProcess
 from support.waiting import eventually
-
-pytestmark = pytest.mark.timeout(240)
 
 PAYLOAD_BYTES = 60_000
 BATCH = 15

@@ -16,8 +16,6 @@ from support.dead_letters import DEAD_LETTERS, QUEUE, SERVICE, filled, ids_in, l
 from support.rabbitmq import NewVirtualHost
 from support.waiting import eventually
 
-pytestmark = pytest.mark.timeout(120)
-
 COUNT = WINDOW + 20
 Death = tuple[str, str, str]
 REPLAYS: dict[str, Death] = {

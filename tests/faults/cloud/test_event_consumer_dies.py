@@ -16,8 +16,6 @@ from support.rabbitmq import NewVirtualHost
 from support.service_process import service_process
 from support.waiting import eventually
 
-pytestmark = pytest.mark.timeout(120)
-
 SERVICE = "cloud-telemetry-service"
 BEFORE_COMMIT = ("farmiq.cloud.telemetry_service.handlers:store_weighings", "after", 2)
 AFTER_COMMIT = ("farmiq.kit.amqp:Consumer.acknowledge", "before", 2)

@@ -16,8 +16,6 @@ from support.entrance import SERVICE, event, let_edge_in, remembered, send, stat
 from support.rabbitmq import NewVirtualHost
 from support.service_process import Death, running, service_process
 
-pytestmark = pytest.mark.timeout(120)
-
 BATCH = 250
 GROUPS = 3  # in which a batch is written to the bus
 # How many of the batch's events the bus may have when the process is dead, and whether they are remembered.

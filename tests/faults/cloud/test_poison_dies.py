@@ -13,8 +13,6 @@ from support.rabbitmq import NewVirtualHost
 from support.service_process import Death, service_process
 from support.waiting import eventually
 
-pytestmark = pytest.mark.timeout(120)
-
 # How often each of the three letters may be there in the end.
 DEATHS: dict[str, tuple[Death, set[int]]] = {
     "before the dead letters have it": (("farmiq.kit.amqp:Publisher.publish_many", "before", 1), {1}),

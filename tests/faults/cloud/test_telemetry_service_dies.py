@@ -16,8 +16,6 @@ from support.service_process import service_process
 from support.telemetry import batch_of, bus_body
 from support.waiting import eventually
 
-pytestmark = pytest.mark.timeout(120)
-
 SERVICE = "cloud-telemetry-service"
 BEFORE_COMMIT = ("farmiq.timeseries.store:save_coverage", "after", 2)
 AFTER_COMMIT = ("farmiq.kit.amqp:Consumer.acknowledge", "before", 2)

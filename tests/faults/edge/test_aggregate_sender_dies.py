@@ -16,8 +16,6 @@ from support.service_process import service_process
 from support.telemetry import HERE, batch_of
 from support.waiting import eventually
 
-pytestmark = pytest.mark.timeout(120)
-
 BEFORE_APPEND = ("farmiq.edge.telemetry_timeseries.store:buckets", "after", 1)
 BEFORE_COMMIT = ("farmiq.outbox:append", "after", 1)
 AFTER_COMMIT = ("farmiq.edge.telemetry_timeseries.worker:emit_due", "after", 1)

@@ -22,7 +22,6 @@ from support.waiting import eventually
 
 __all__ = ["connect", "farm"]  # fixtures
 
-pytestmark = pytest.mark.timeout(120)
 
 TENANT, FARM, BARN, DEVICE = (f"018f1a84-bb0e-7d3f-b2e4-9e8b5f8e000{number}" for number in (2, 3, 4, 5))
 STREAM = "018f1a84-bb0e-7d3f-b2e4-9e8b5f8e0001"

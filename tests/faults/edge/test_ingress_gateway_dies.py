@@ -31,8 +31,6 @@ from support.service_process import ServiceProcess, service_process
 from support.telemetry import loss_message, raw_message, reading_message
 from support.waiting import wait_for
 
-pytestmark = pytest.mark.timeout(180)
-
 HANDLERS = "farmiq.edge.ingress_gateway.handlers"
 STORE = "farmiq.edge.ingress_gateway.store"
 MEASUREMENTS = "farmiq.timeseries.store"

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
 
-import pytest
-
 from farmiq.kit.postgres import Pool
 from support.gateway import (
     SERVICE,
@@ -24,8 +22,6 @@ from support.mosquitto import Broker
 from support.service_process import ServiceProcess, service_process
 from support.storm import LOST, READINGS, SAMPLES, Node, nodes, repeated
 from support.waiting import wait_for
-
-pytestmark = pytest.mark.timeout(180)
 
 TIMES = 10
 STORED_PER_NODE = SAMPLES + READINGS

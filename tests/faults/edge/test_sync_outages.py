@@ -23,7 +23,6 @@ from support.service_process import ServiceProcess, StartService, running, start
 from support.waiting import eventually
 
 __all__ = ["cloud", "start_service"]  # fixtures
-pytestmark = pytest.mark.timeout(120)
 
 SERVICE = "edge-sync-forwarder"
 ADMIN = {"authorization": "Bearer admin-token"}

@@ -37,7 +37,6 @@ from support.weighing import (
 
 __all__ = ["farm"]  # fixtures
 
-pytestmark = pytest.mark.timeout(180)
 
 VECTORS = Path(__file__).parents[2] / "unit" / "contracts" / "vectors"
 TENANT, FARM, BARN = (f"018f1a84-bb0e-7d3f-b2e4-9e8b5f8e000{number}" for number in (2, 3, 4))

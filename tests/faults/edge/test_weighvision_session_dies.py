@@ -8,8 +8,6 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
 from farmiq.contracts import event_types
 from farmiq.kit.postgres import Pool
 from support.service_process import Death, ServiceProcess, service_process
@@ -17,8 +15,6 @@ from support.session_rows import open_alerts, told_of
 from support.station import Edge
 from support.waiting import eventually
 from support.weighing import Weighing, register_stations
-
-pytestmark = pytest.mark.timeout(180)
 
 SERVICE = "edge-weighvision-session"
 HERE = "farmiq.edge.weighvision_session"

@@ -22,7 +22,6 @@ from support.waiting import eventually, wait_for
 
 __all__ = ["device_file", "farm", "start_service"]  # fixtures
 
-pytestmark = pytest.mark.timeout(180)
 
 PAGE = "guides/connect-a-device.md"
 

@@ -31,8 +31,6 @@ from support.rabbitmq import control
 from support.telemetry import HERE, batch_of, bus_body
 from support.waiting import wait_for
 
-pytestmark = pytest.mark.timeout(180)
-
 PAGE = "guides/consume-events.md"
 
 

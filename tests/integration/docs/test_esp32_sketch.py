@@ -22,7 +22,6 @@ from support.waiting import eventually
 
 __all__ = ["device_file", "farm", "start_service"]  # fixtures
 
-pytestmark = pytest.mark.timeout(180)
 
 BOARD = ROOT / "tests" / "support" / "arduino"
 ROOM = 5

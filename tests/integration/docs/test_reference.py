@@ -12,8 +12,6 @@ import pytest
 from farmiq.contracts.services import SERVICES
 from support.documents import DOCS, ROOT
 
-pytestmark = pytest.mark.timeout(180)
-
 API = DOCS / "reference" / "api"
 
 

@@ -13,8 +13,6 @@ from support.postgres import NewDatabase
 from support.server_process import ServerProcess
 from support.waiting import eventually
 
-pytestmark = pytest.mark.timeout(180)
-
 
 @pytest.fixture
 async def pool(new_database: NewDatabase) -> AsyncIterator[Pool]:

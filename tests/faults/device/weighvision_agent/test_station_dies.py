@@ -7,8 +7,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from farmiq.kit.mqtt import MqttClient
 from farmiq.kit.postgres import Pool
 from integration.device.weighvision_agent.station_world import Edge, Station, edge_running, stations
@@ -17,8 +15,6 @@ from support.mosquitto import Broker
 from support.s3 import S3
 from support.service_process import Death
 from support.waiting import eventually, wait_for
-
-pytestmark = pytest.mark.timeout(240)
 
 AGENT = "farmiq.device.weighvision_agent"
 

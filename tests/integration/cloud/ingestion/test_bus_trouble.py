@@ -97,7 +97,6 @@ async def test_a_binding_that_somebody_deleted_is_made_again_and_no_event_is_rej
     assert [str(one.event_id) for one in await take_all(amqp_url, bus.TELEMETRY_INGEST_QUEUE)] == [door["event_id"]]
 
 
-@pytest.mark.timeout(180)
 async def test_while_rabbitmq_blocks_publishers_edges_are_told_to_come_back_and_it_recovers_by_itself(
     cloud_url: str, cloud_pool: Pool, own_server: ServerProcess
 ) -> None:
@@ -136,7 +135,6 @@ async def test_while_rabbitmq_blocks_publishers_edges_are_told_to_come_back_and_
     assert found == {first["event_id"], second["event_id"]}
 
 
-@pytest.mark.timeout(180)
 async def test_rabbitmq_killed_and_started_again_has_everything_that_was_accepted(
     cloud_url: str, cloud_pool: Pool, own_server: ServerProcess
 ) -> None:

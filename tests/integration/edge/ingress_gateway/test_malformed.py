@@ -4,8 +4,6 @@ import asyncio
 from pathlib import Path
 from uuid import uuid4
 
-import pytest
-
 from farmiq.edge.ingress_gateway import devices
 from farmiq.edge.ingress_gateway.handlers import ingest
 from farmiq.edge.ingress_gateway.store import KEPT_BYTES_MAX
@@ -29,8 +27,6 @@ from support.paho_client import Client
 from support.service_process import service_process
 from support.telemetry import NOW, batch_message, raw_message, reading_message
 from support.waiting import wait_for
-
-pytestmark = pytest.mark.timeout(180)
 
 GOOD_EVERY = 5
 """After this many bad messages comes a good one."""
