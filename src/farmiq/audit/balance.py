@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from farmiq.audit.devices import DeviceBalance, DeviceReading, Situation, balance_device
 from farmiq.audit.findings import MISSING, Finding, found, lasting
 from farmiq.audit.streams import Place
+from farmiq.audit.weighings import WeighingBalance, WeighingReading, balance_weighings
 
 
 class DeadLetters(Struct, frozen=True):
@@ -21,6 +22,7 @@ class TenantReading(Struct, frozen=True, kw_only=True):
 
     situation: Situation
     devices: list[DeviceReading]
+    weighings: WeighingReading | None = None
     dead_letters: list[DeadLetters] = []
     elsewhere: list[str] = []
 
@@ -52,6 +54,7 @@ class Balance(Struct, frozen=True, kw_only=True):
     since: datetime
     until: datetime
     devices: list[DeviceBalance]
+    weighings: list[WeighingBalance]
     findings: list[Finding]
     elsewhere: list[str]
     notes: list[str]
@@ -60,12 +63,18 @@ class Balance(Struct, frozen=True, kw_only=True):
 def balance(reading: Reading, before: Sequence[Finding] | None = None) -> Balance:
     """`before` is what was wrong each time it was asked until now. What is not among it has only moved."""
     devices = []
+    weighings: list[WeighingBalance] = []
     findings: list[Finding] = []
     for tenant in reading.tenants:
         for one in tenant.devices:
             judged = settled(balance_device(one, tenant.situation), before)
             devices.append(judged)
             findings += judged.findings
+        if tenant.weighings is not None:
+            weighed = balance_weighings(tenant.weighings)
+            lasted = weighed.findings if before is None else lasting(before, weighed.findings)
+            weighings.append(replace(weighed, findings=lasted))
+            findings += lasted
         letters = [_letters(tenant.situation.tenant_id, one) for one in tenant.dead_letters if one.count]
         findings += letters if before is None else lasting(before, letters)
     places: dict[Place, int] = {}
@@ -87,10 +96,17 @@ def balance(reading: Reading, before: Sequence[Finding] | None = None) -> Balanc
         since=reading.since,
         until=reading.until,
         devices=devices,
+        weighings=weighings,
         findings=findings,
         elsewhere=[name for tenant in reading.tenants for name in tenant.elsewhere],
         notes=reading.notes,
     )
+
+
+def with_more(verdict: Balance, findings: Sequence[Finding], notes: Sequence[str]) -> Balance:
+    """With what was found elsewhere."""
+    everything = [*verdict.findings, *findings]
+    return replace(verdict, balanced=not everything, findings=everything, notes=[*verdict.notes, *notes])
 
 
 def settled(device: DeviceBalance, before: Sequence[Finding] | None) -> DeviceBalance:

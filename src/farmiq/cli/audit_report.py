@@ -11,6 +11,7 @@ from farmiq.audit.balance import Balance
 from farmiq.audit.devices import DeviceBalance, Hour
 from farmiq.audit.findings import Finding
 from farmiq.audit.streams import PLACES, Place
+from farmiq.audit.weighings import WeighingBalance
 from farmiq.cli import exits
 from farmiq.cli.terminal import console, put, say, say_json
 
@@ -48,6 +49,22 @@ def sentence(verdict: Balance) -> str:
     return f"{begin}: {devices}, {verdict.captured:,} captured = {' + '.join(sums)}."
 
 
+def weighing_sentence(weighing: WeighingBalance) -> str:
+    sessions = f"{weighing.sessions:,} weigh sessions ({weighing.sessions_finalized:,} finalized, "
+    sessions += f"{weighing.sessions_incomplete:,} incomplete), {weighing.sessions_in_cloud:,} in the cloud"
+    pictures = f"{weighing.pictures:,} pictures at the edge = {weighing.pictures_in_cloud:,} in the cloud with the same SHA-256"
+    flying = [
+        (weighing.sessions_in_flight, "sessions on their way"),
+        (weighing.pictures_in_flight, "pictures on their way"),
+        (weighing.pictures_awaited, "pictures awaited from stations"),
+        (weighing.pictures_missing, "pictures announced and never delivered"),
+        (weighing.pictures_refused, "refused"),
+        (weighing.station_events_waiting, "events at stations"),
+    ]
+    rest = "".join(f", {count:,} {what}" for count, what in flying if count)
+    return f"{weighing.tenant_id}: {sessions}; {pictures}{rest}."
+
+
 def finding_lines(finding: Finding) -> list[str]:
     where = f" at the {finding.tier}" if finding.tier else ""
     stream = f" of stream {finding.stream_id}" if finding.stream_id else ""
@@ -69,6 +86,9 @@ def _show(verdict: Balance) -> None:
     put(page, devices_table(verdict.devices[:DEVICES_SHOWN]))
     _and_more(len(verdict.devices) - DEVICES_SHOWN, "devices")
     _show_hours(verdict)
+    for weighing in verdict.weighings:
+        if weighing.sessions or weighing.pictures or weighing.station_events_waiting:
+            say(f"\n{weighing_sentence(weighing)}")
     for finding in verdict.findings[:FINDINGS_SHOWN]:
         say("\n" + "\n".join(finding_lines(finding)))
     _and_more(len(verdict.findings) - FINDINGS_SHOWN, "findings")
