@@ -4,6 +4,7 @@ A sample moves from the node to the cloud. Whoever asks the cloud first and the 
 moves meanwhile is counted as on its way, and the cloud never seems to have something that the edge has not.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -137,7 +138,13 @@ async def _tenant(
     wanted = [one for one in devices if asked.since is None or _is_of(one, asked.since)]
     elsewhere = sorted({*cloud.devices} - here)
     return TenantReading(
-        situation=situation, devices=wanted, weighings=weighings, dead_letters=letters, elsewhere=elsewhere
+        situation=situation,
+        devices=wanted,
+        weighings=weighings,
+        dead_letters=letters,
+        events_waiting=_others(waiting, is_dead=False),
+        events_dead=_others(waiting, is_dead=True),
+        elsewhere=elsewhere,
     )
 
 
@@ -220,6 +227,13 @@ def _outbox(waiting: answers.Waiting) -> tuple[dict[UUID, Packs], dict[tuple[str
         stream_id: Packs(waiting_spans, dead_spans, waiting.is_complete)
         for stream_id, (waiting_spans, dead_spans) in spans.items()
     }, singles
+
+
+def _others(waiting: answers.Waiting, *, is_dead: bool) -> dict[str, int]:
+    """Events that are no samples, by type."""
+    samples = (event_types.TELEMETRY_INGESTED, event_types.TELEMETRY_BATCH_INGESTED)
+    others = [event.event_type for event in waiting.events if event.is_dead is is_dead]
+    return dict(Counter(name for name in others if name not in samples))
 
 
 def said_by(device: Device | None) -> dict[UUID, NodeAccount]:

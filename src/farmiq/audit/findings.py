@@ -99,6 +99,11 @@ WORDS: Final[Mapping[str, Words]] = {
         "in the edge's outbox",
         "the console's page Dead letters, or POST /api/v1/sync/redrive of edge-sync-forwarder",
     ),
+    "dead_event": Words(
+        "events that the edge's outbox has given up, because the cloud refused them: they wait for a person",
+        "in the edge's outbox",
+        "the console's page Dead letters, or POST /api/v1/sync/redrive of edge-sync-forwarder",
+    ),
     "session_missing": Words(
         "a weigh session that the edge has; no event of it waits in the outbox, and the cloud does not know it",
         "in the edge's database, and taken by cloud-ingestion",
@@ -148,6 +153,7 @@ CERTAIN: Final = frozenset(
         "not_covered",
         "single_rows_differ",
         "dead_letter",
+        "dead_event",
         "picture_failed",
         "picture_differs",
         "picture_object",

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 
 from farmiq.audit.balance import DeadLetters, Reading, TenantReading, balance, with_more
 from farmiq.audit.devices import DeviceReading, Situation
@@ -90,6 +91,15 @@ async def test_a_dead_letter_needs_no_second_look() -> None:
         2,
         1,
     )
+
+
+def test_other_events_in_the_outbox_are_counted_and_those_given_up_do_not_balance() -> None:
+    (tenant,) = reading(81, [], 81, 81).tenants
+    known = reading(81, [], 81, 81)
+    waiting = balance(replace(known, tenants=[replace(tenant, events_waiting={"media.stored": 2})]))
+    assert (waiting.balanced, waiting.events_waiting) == (True, {"media.stored": 2})
+    dead = balance(replace(known, tenants=[replace(tenant, events_dead={"barn.door": 1})]), before=[])
+    assert [(one.kind, one.subject, one.count) for one in dead.findings] == [("dead_event", "barn.door", 1)]
 
 
 def test_what_looks_different_a_moment_later_is_still_the_same_samples() -> None:
