@@ -70,10 +70,10 @@ def get(connection: Connection, picture_id: UUID) -> Picture | None:
 
 
 def next_to_upload(connection: Connection, now_us: int) -> Picture | None:
-    """A session's pictures before scheduled ones, and the oldest of them first."""
+    """A session's pictures before scheduled ones; those that were put off behind the others; and the oldest of them first."""
     row = connection.execute(
         f"SELECT {_COLUMNS} FROM pictures WHERE state IN ('waiting', 'presigned') AND next_us <= ?"  # noqa: S608 - as above
-        " ORDER BY session_id IS NULL, captured_us, picture_id LIMIT 1",
+        " ORDER BY session_id IS NULL, next_us, captured_us, picture_id LIMIT 1",
         (now_us,),
     ).fetchone()
     return None if row is None else _picture(row)

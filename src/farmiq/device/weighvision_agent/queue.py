@@ -173,10 +173,10 @@ class Queue:
         with transaction(self.connection):
             picture_store.put_off(self.connection, picture.picture_id, picture.attempts, to_us(next_at))
 
-    def upload_failed(self, picture: Picture, reason: str, next_at: datetime) -> None:
-        """An answer about this picture. After so many of them it is given up."""
+    def upload_failed(self, picture: Picture, reason: str, next_at: datetime, *, keep_url: bool = False) -> None:
+        """An answer about this picture. After so many of them it is given up. `keep_url`: its bytes may be there all the same."""
         with transaction(self.connection):
-            self._upload_failed(picture, reason, next_at)
+            self._upload_failed(picture, reason, next_at, keep_url=keep_url)
 
     # What the edge says
 
@@ -229,10 +229,12 @@ class Queue:
         queued = event_store.by_number(self.connection, numbers)
         give_up_events(self.connection, self._messages, queued, reason, self._clock.now())
 
-    def _upload_failed(self, picture: Picture, reason: str, next_at: datetime) -> None:
+    def _upload_failed(self, picture: Picture, reason: str, next_at: datetime, *, keep_url: bool) -> None:
         attempts = picture.attempts + 1
         if attempts >= self._limits.attempts_max:
             self._fail_picture(picture, "retries_exhausted", reason)
+        elif keep_url:
+            picture_store.put_off(self.connection, picture.picture_id, attempts, to_us(next_at))
         else:
             picture_store.set_waiting(self.connection, picture.picture_id, attempts, to_us(next_at))
 
@@ -276,7 +278,7 @@ class Queue:
             declare(self.connection, self._messages, "forgotten_by_edge", [lost], at)
             fail_session(self.connection, event.session_id, "the edge has forgotten a picture that is gone here")
         else:
-            self._upload_failed(picture, "the edge does not know it", at)
+            self._upload_failed(picture, "the edge does not know it", at, keep_url=False)
 
     def _make_room(self, needed_bytes: int) -> None:
         limits = self._limits

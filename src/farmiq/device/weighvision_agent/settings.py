@@ -36,7 +36,7 @@ class StationSettings(Settings, frozen=True, kw_only=True):
     weighvision_keep_acked_hours: Annotated[int, Meta(ge=0, le=24 * 365)] = 24
     """What the edge has is kept for so long, in case its database is restored from a backup."""
     weighvision_upload_attempts_max: Annotated[int, Meta(ge=1, le=1000)] = 10
-    """For a picture that is refused, or whose URL is. An edge that is away costs no attempt."""
+    """For a picture that is refused. An edge or an object store that takes no picture at all costs no attempt."""
     weighvision_http_seconds: Annotated[float, Meta(gt=0, le=600)] = 30.0
     """Until a request to the edge counts as unanswered."""
     weighvision_resend_seconds: Positive = 15
