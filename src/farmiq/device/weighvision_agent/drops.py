@@ -22,6 +22,7 @@ class Waiting:
 
     number: int
     ts_us: int
+    since_us: int
     is_critical: bool
 
 
@@ -52,8 +53,9 @@ def too_many(waiting: Sequence[Waiting], events_max: int) -> list[int]:
 
 
 def too_old(waiting: Sequence[Waiting], oldest_us: int) -> list[int]:
-    """Critical events have no age: there are few of them, and they are small."""
-    return [one.number for one in waiting if not one.is_critical and one.ts_us < oldest_us]
+    """Critical events have no age: there are few of them, and they are small. What the others say of their own time is not
+    asked: a clock that jumps makes nothing old."""
+    return [one.number for one in waiting if not one.is_critical and one.since_us < oldest_us]
 
 
 def to_make_room(held: Sequence[Held], excess_bytes: int) -> Iterator[Held]:

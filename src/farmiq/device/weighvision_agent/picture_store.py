@@ -5,6 +5,7 @@ import contextlib
 import json
 import sqlite3
 from collections.abc import Iterable
+from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
 
@@ -33,6 +34,10 @@ class Picture(Struct, frozen=True, kw_only=True):
     expires_us: int | None = None
 
 
+def delay_after(attempts: int) -> timedelta:
+    return timedelta(seconds=min(300.0, 2.0 ** min(attempts, 10)))
+
+
 _COLUMNS = ", ".join(Picture.__struct_fields__)
 
 
@@ -53,10 +58,10 @@ def free_bytes(folder: Path) -> int:
     return disk.free_bytes(folder)
 
 
-def add(connection: Connection, picture: Picture) -> None:
-    values = _values(picture)
+def add(connection: Connection, picture: Picture, since_us: int) -> None:
+    values = [*_values(picture), since_us]
     marks = ", ".join("?" for _ in values)
-    connection.execute(f"INSERT INTO pictures ({_COLUMNS}) VALUES ({marks})", values)  # noqa: S608 - our own columns
+    connection.execute(f"INSERT INTO pictures ({_COLUMNS}, since_us) VALUES ({marks})", values)  # noqa: S608 - our own columns
 
 
 def _values(picture: Picture) -> list[str | int | None]:
@@ -117,6 +122,10 @@ def set_waiting(connection: Connection, picture_id: UUID, attempts: int, next_us
     )
 
 
+def wait_anew(connection: Connection, picture_id: UUID, since_us: int) -> None:
+    connection.execute("UPDATE pictures SET since_us = ? WHERE picture_id = ?", (since_us, str(picture_id)))
+
+
 def put_off(connection: Connection, picture_id: UUID, attempts: int, next_us: int) -> None:
     connection.execute(
         "UPDATE pictures SET attempts = ?, next_us = ? WHERE picture_id = ?", (attempts, next_us, str(picture_id))
@@ -149,10 +158,10 @@ def held_bytes(connection: Connection) -> int:
     return int(connection.execute("SELECT coalesce(sum(size_bytes), 0) FROM pictures").fetchone()[0])
 
 
-def waiting_older_than(connection: Connection, captured_us: int) -> list[Picture]:
+def waiting_older_than(connection: Connection, since_us: int) -> list[Picture]:
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM pictures WHERE state IN ('waiting', 'presigned') AND captured_us < ?",  # noqa: S608 - as above
-        (captured_us,),
+        f"SELECT {_COLUMNS} FROM pictures WHERE state IN ('waiting', 'presigned') AND since_us < ?",  # noqa: S608 - as above
+        (since_us,),
     )
     return [_picture(row) for row in rows]
 

@@ -28,7 +28,8 @@ class StationSettings(Settings, frozen=True, kw_only=True):
     weighvision_events_max: Annotated[int, Meta(ge=10, le=1_000_000)] = 10_000
     """At most so many events wait. Then the oldest are given up and declared."""
     weighvision_hours_max: Annotated[int, Meta(ge=1, le=24 * 365)] = 72
-    """How long an event or a picture waits for an edge that is away. Then it is given up and declared."""
+    """How long an event or a picture waits for an edge that is away, in hours that the station ran. Then it is given up and
+    declared."""
     weighvision_pictures_bytes_max: Annotated[int, Meta(ge=1 << 20)] = 4 * GIB
     """At most so many bytes of pictures wait. Then the oldest are given up and declared."""
     weighvision_keep_free_bytes: Annotated[int, Meta(ge=0)] = GIB

@@ -11,7 +11,7 @@ from farmiq.contracts.timestamps import from_us
 from farmiq.device.weighvision_agent.blame import Blame
 from farmiq.device.weighvision_agent.database import QueueFailed
 from farmiq.device.weighvision_agent.media_client import EdgeAway, MediaClient, NotLetIn, PictureRefused, UrlRefused
-from farmiq.device.weighvision_agent.picture_store import Picture
+from farmiq.device.weighvision_agent.picture_store import Picture, delay_after
 from farmiq.device.weighvision_agent.recorder import Recorder
 from farmiq.device.weighvision_agent.settings import StationSettings
 from farmiq.kit.lifecycle import Lifetime
@@ -46,7 +46,7 @@ class Uploader:
         while True:
             self._recorder.pictures_added.clear()
             try:
-                picture = await self._recorder.run(lambda queue: queue.next_to_upload(self._life.clock.now()))
+                picture = await self._recorder.run(lambda queue: queue.next_to_upload())
                 if picture is None:
                     await self._wait_for_work()
                 else:
@@ -130,10 +130,12 @@ class Uploader:
 
     async def _charge(self, picture: Picture, error: EdgeAway | PictureRefused) -> None:
         """This picture's own fault. After so many of them it is given up."""
-        next_at, reason = self._life.clock.now() + _delay(picture), str(error)[:300]
+        reason = str(error)[:300]
         may_be_there = isinstance(error, EdgeAway) and error.is_sent
         log.warning("upload_refused", picture_id=str(picture.picture_id), attempts=picture.attempts + 1, reason=reason)
-        await self._recorder.record(lambda queue: queue.upload_failed(picture, reason, next_at, keep_url=may_be_there))
+        await self._recorder.record(
+            lambda queue: queue.upload_failed(picture, reason, delay_after(picture.attempts), keep_url=may_be_there)
+        )
 
     async def _put_off(self, picture: Picture, error: EdgeAway) -> None:
         """The way is closed for all of them, so all of them wait. If it got as far as the edge, it may be for this one only: then
@@ -141,9 +143,8 @@ class Uploader:
         self._note(error)
         seconds = error.retry_after_seconds or self._away.next_seconds()
         if error.is_answered or error.is_sent:
-            wait = OTHERS_FIRST if error.is_answered else timedelta(seconds=seconds) + OTHERS_ONCE
-            next_at = self._life.clock.now() + wait
-            await self._recorder.run(lambda queue: queue.upload_put_off(picture, next_at))
+            delay = OTHERS_FIRST if error.is_answered else timedelta(seconds=seconds) + OTHERS_ONCE
+            await self._recorder.run(lambda queue: queue.upload_put_off(picture, delay))
         await asyncio.sleep(seconds)
 
     def _note(self, error: EdgeAway | None) -> None:
@@ -159,10 +160,6 @@ class Uploader:
             log.error("object_store_refused", reason=self.trouble)
         else:
             log.warning("edge_media_store_lost", reason=self.trouble)
-
-
-def _delay(picture: Picture) -> timedelta:
-    return timedelta(seconds=min(300.0, 2.0 ** min(picture.attempts, 10)))
 
 
 def _has_expired(picture: Picture, now: datetime) -> bool:
