@@ -35,6 +35,8 @@ def give_up_events(
     for one in queued:
         unannounced(connection, one, settled_us)
     declare(connection, messages, reason, [lost_event(one) for one in queued], at)
+    for one in queued:
+        fail_session(connection, one.session_id, f"{one.event_type} was given up: {reason}")
 
 
 def unannounced(connection: sqlite3.Connection, event: Queued, settled_us: int) -> None:
