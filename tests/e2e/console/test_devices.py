@@ -48,6 +48,8 @@ def test_the_table_shows_three_marks_that_follow_each_other(farm: Farm, visitor:
     assert on_disk >= in_edge > 0
     assert in_cloud > 0
     expect(page.locator("#devices [role=status]")).to_contain_text(re.compile(r"\d+ online"))
+    station = page.get_by_role("row", name=re.compile("^station-1 "))
+    expect(station.locator("td").nth(2)).to_have_text(re.compile(r"^\d+ events?, \d+ pictures? wait$"), timeout=30_000)
     visitor.assert_accessible()
     visitor.take_picture("devices")
     lines = list(csv.DictReader(io.StringIO(page.request.get(f"{visitor.address}/devices.csv?q=node-1").text())))

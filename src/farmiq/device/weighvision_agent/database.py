@@ -53,6 +53,7 @@ CREATE TABLE events (
 CREATE INDEX events_in_order ON events (order_us, number) WHERE state = 'waiting';
 CREATE INDEX events_settled ON events (settled_us) WHERE settled_us IS NOT NULL;
 CREATE INDEX events_of_session ON events (session_id, order_us) WHERE session_id IS NOT NULL;
+CREATE INDEX events_since ON events (since_us);
 CREATE TABLE pictures (
     picture_id TEXT PRIMARY KEY,
     session_id TEXT,
@@ -74,6 +75,7 @@ CREATE TABLE pictures (
 ) WITHOUT ROWID;
 CREATE INDEX pictures_in_order ON pictures (next_us) WHERE state IN ('waiting', 'presigned');
 CREATE INDEX pictures_of_session ON pictures (session_id) WHERE session_id IS NOT NULL;
+CREATE INDEX pictures_since ON pictures (since_us, size_bytes);
 """
 
 # Format 1 counted on the wall clock. Its running time begins now: everything in it has come, and was settled, at zero.
@@ -83,7 +85,9 @@ ALTER TABLE events ADD COLUMN since_us INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE pictures ADD COLUMN since_us INTEGER NOT NULL DEFAULT 0;
 UPDATE events SET settled_us = 0 WHERE settled_us IS NOT NULL;
 UPDATE pictures SET settled_us = 0 WHERE settled_us IS NOT NULL;
-UPDATE pictures SET next_us = 0
+UPDATE pictures SET next_us = 0;
+CREATE INDEX events_since ON events (since_us);
+CREATE INDEX pictures_since ON pictures (since_us, size_bytes)
 """
 
 

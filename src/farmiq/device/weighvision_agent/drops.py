@@ -3,7 +3,10 @@ it mean something."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from farmiq.contracts import event_types
 
@@ -14,6 +17,15 @@ PictureState = Literal["waiting", "presigned", "uploaded", "acked", "failed"]
 # Those that the edge has, or that were declared before, cost nothing. A session's picture is missed, a scheduled one hardly.
 _GIVEN_UP_FIRST: Final[dict[PictureState, int]] = {"acked": 0, "failed": 1, "uploaded": 2, "waiting": 3, "presigned": 3}
 _IS_LOSS: Final = frozenset({"waiting", "presigned"})
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    events_max: int
+    age_max: timedelta
+    pictures_bytes_max: int
+    keep_free_bytes: int
+    keep_acked: timedelta
+    attempts_max: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,22 @@ def waiting(connection: Connection) -> list[Waiting]:
     return [Waiting(number, ts_us, since_us, event_type in CRITICAL) for number, ts_us, since_us, event_type in rows]
 
 
+def ageing_since_us(connection: Connection) -> int | None:
+    """Since when the first of those waits that can grow too old."""
+    marks = ", ".join("?" for _ in CRITICAL)
+    row = connection.execute(
+        f"SELECT min(since_us) FROM events WHERE state = 'waiting' AND event_type NOT IN (?, {marks})",  # noqa: S608 - marks
+        (STATION_LOSS, *CRITICAL),
+    ).fetchone()
+    return None if row[0] is None else int(row[0])
+
+
+def count_since(connection: Connection, since_us: int) -> int:
+    """Whatever has become of them, as far as it is still here."""
+    row = connection.execute("SELECT count(*) FROM events WHERE since_us >= ? AND since_us > 0", (since_us,)).fetchone()
+    return int(row[0])
+
+
 def by_number(connection: Connection, numbers: Iterable[int]) -> list[Queued]:
     rows = [connection.execute(f"{_QUEUED} WHERE number = ?", (number,)).fetchone() for number in numbers]
     return [_queued(row) for row in rows if row is not None]

@@ -158,6 +158,21 @@ def held_bytes(connection: Connection) -> int:
     return int(connection.execute("SELECT coalesce(sum(size_bytes), 0) FROM pictures").fetchone()[0])
 
 
+def bytes_since(connection: Connection, since_us: int) -> int:
+    row = connection.execute(
+        "SELECT sum(size_bytes) FROM pictures WHERE since_us >= ? AND since_us > 0", (since_us,)
+    ).fetchone()
+    return int(row[0] or 0)
+
+
+def waiting(connection: Connection) -> tuple[int, int | None]:
+    """How many bytes nobody else has, and since when the first of them waits."""
+    row = connection.execute(
+        "SELECT coalesce(sum(size_bytes), 0), min(since_us) FROM pictures WHERE state IN ('waiting', 'presigned')"
+    ).fetchone()
+    return int(row[0]), row[1]
+
+
 def waiting_older_than(connection: Connection, since_us: int) -> list[Picture]:
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM pictures WHERE state IN ('waiting', 'presigned') AND since_us < ?",  # noqa: S608 - as above

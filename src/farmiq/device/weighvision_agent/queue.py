@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from farmiq.contracts.ack import DeviceAck, EventAck
@@ -29,12 +28,13 @@ from farmiq.device.weighvision_agent.declaring import (
     lost_event,
     unannounced,
 )
-from farmiq.device.weighvision_agent.drops import to_make_room, too_many, too_old
+from farmiq.device.weighvision_agent.drops import Limits, to_make_room, too_many, too_old
 from farmiq.device.weighvision_agent.event_store import OpenSession, Queued, ToSend
 from farmiq.device.weighvision_agent.losses import Lost
 from farmiq.device.weighvision_agent.messages import Event, Messages
 from farmiq.device.weighvision_agent.picture_store import Picture, delay_after
 from farmiq.device.weighvision_agent.running_time import RunningTime
+from farmiq.device.weighvision_agent.runway import WINDOW, Lately, runway_of
 from farmiq.kit.clock import Clock
 from farmiq.kit.logging import get_logger
 from farmiq.spool import lock
@@ -45,15 +45,6 @@ UNKNOWN_MEDIA = "unknown_media"
 EPOCH = "epoch"
 
 log = get_logger(__name__)
-
-
-class Limits(Struct, frozen=True, kw_only=True):
-    events_max: int
-    age_max: timedelta
-    pictures_bytes_max: int
-    keep_free_bytes: int
-    keep_acked: timedelta
-    attempts_max: int
 
 
 class NoRoom(Exception):
@@ -217,6 +208,26 @@ class Queue:
             event_store.forget_sessions(self.connection, oldest_us)
         picture_store.remove_files(self._pictures, gone)
 
+    def runway(self) -> timedelta | None:
+        """What the edge has is kept for a while: so much of the past can be seen."""
+        limits, now_us = self._limits, self._ran.now_us()
+        window = min(WINDOW, limits.keep_acked, _span(now_us))
+        since_us = self._after(-window)
+        alone_bytes, picture_us = picture_store.waiting(self.connection)
+        event_us = event_store.ageing_since_us(self.connection)
+        oldest_us = min(one for one in (now_us, picture_us, event_us) if one is not None)
+        room_bytes = picture_store.held_bytes(self.connection) + picture_store.free_bytes(self._pictures)
+        return runway_of(
+            Lately(
+                window=window,
+                events=event_store.count_since(self.connection, since_us),
+                events_room=limits.events_max - event_store.count_waiting(self.connection),
+                picture_bytes=picture_store.bytes_since(self.connection, since_us),
+                picture_bytes_room=min(limits.pictures_bytes_max, room_bytes - limits.keep_free_bytes) - alone_bytes,
+                age_room=limits.age_max - _span(now_us - oldest_us),
+            )
+        )
+
     def close(self) -> None:
         self.connection.close()
         os.close(self._lock)
@@ -325,6 +336,10 @@ class Queue:
         with transaction(self.connection):
             declare_damage(self.connection, self._messages, len(pictures), span, now)
         log.error("queue_damaged", set_aside=aside.name, pictures=len(pictures))
+
+
+def _span(us: int) -> timedelta:
+    return timedelta(microseconds=us)
 
 
 def new_picture(

@@ -139,6 +139,13 @@ async def test_a_picture_that_the_edge_never_takes_fails_its_session_and_the_clo
             session_id = station.sessions()[0][0]
             status = await asyncio.to_thread(wait_for, lambda: _with_failed(station.status()))
             assert station.waiting() == 0
+            shown_at_edge = (
+                "SELECT count(*) = 1 FROM device_liveness WHERE status_json->>'failed_sessions_count' = '1'"
+                " AND status_json->'failed_sessions'->0->>'session_id' = $1"
+            )
+            await eventually(
+                lambda: edge_pool.fetchval(shown_at_edge, session_id), 30, "the failed session at the edge"
+            )
     assert status is not None
     assert {(loss["reason"], *loss["session_ids"]) for loss in losses} == {("retries_exhausted", session_id)}
     assert [one["session_id"] for one in status["failed_sessions"]] == [session_id]

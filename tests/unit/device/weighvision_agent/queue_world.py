@@ -11,10 +11,11 @@ from msgspec.structs import replace
 from farmiq.contracts.ack import AckResult, DeviceAck, EventAck
 from farmiq.contracts.media import PresignAnswer
 from farmiq.contracts.weighvision import StationSessionCreated
+from farmiq.device.weighvision_agent.drops import Limits
 from farmiq.device.weighvision_agent.event_store import OpenSession
 from farmiq.device.weighvision_agent.messages import Event, Messages
 from farmiq.device.weighvision_agent.picture_store import Picture
-from farmiq.device.weighvision_agent.queue import Limits, Queue, new_picture
+from farmiq.device.weighvision_agent.queue import Queue, new_picture
 from farmiq.device.weighvision_agent.settings import StationSettings
 from farmiq.kit.clock import Clock
 from farmiq.kit.ids import new_id

@@ -131,6 +131,8 @@ def test_a_queue_of_the_first_format_is_taken_over_and_nothing_in_it_is_old(tmp_
 def _as_format_1(path: Path) -> None:
     """The columns that it did not have, and the wall clock where it had that."""
     connection = sqlite3.connect(path)
+    for index in ("events_since", "pictures_since"):
+        connection.execute(f"DROP INDEX {index}")
     for table in ("sessions", "events", "pictures"):
         connection.execute(f"ALTER TABLE {table} DROP COLUMN since_us")
     connection.execute("UPDATE events SET settled_us = 1777888800000000 WHERE settled_us IS NOT NULL")
