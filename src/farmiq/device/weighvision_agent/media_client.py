@@ -94,7 +94,9 @@ class Answer(NamedTuple):
 
     @property
     def text(self) -> str:
-        return f"HTTP {self.status}: {self.body[:300].decode(errors='replace')}"
+        """Whoever answered may be anybody, and a status holds no NUL."""
+        body = self.body[:300].decode(errors="replace").replace("\x00", "\ufffd")
+        return f"HTTP {self.status}: {body}"
 
 
 class MediaClient:

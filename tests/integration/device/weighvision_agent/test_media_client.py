@@ -7,7 +7,9 @@ from uuid import UUID
 
 import pytest
 
+from farmiq.contracts.decoding import encode
 from farmiq.contracts.media import PresignRequest
+from farmiq.contracts.status import DeviceStatus
 from farmiq.device.weighvision_agent.media_client import (
     ANSWER_BYTES_MAX,
     EdgeAway,
@@ -126,6 +128,13 @@ def test_a_url_that_the_store_does_not_take_says_nothing_about_the_picture(
     with pytest.raises(UrlRefused, match=str(status)) as refused:
         client(edge).put(f"{edge.url}/key", {}, b"", "t")
     assert (refused.value.is_sent, refused.value.is_suspect) == (False, True)
+
+
+def test_an_answer_of_any_bytes_can_be_told_in_the_status(edge: Scripted) -> None:
+    edge.says(403, b"\x00\xff\xfe<html>")
+    with pytest.raises(UrlRefused) as refused:
+        client(edge).put(f"{edge.url}/key", {}, b"", "t")
+    assert encode(DeviceStatus(state="online", upload_trouble=str(refused.value)))
 
 
 def test_a_request_that_the_edge_does_not_understand_says_nothing_about_the_picture(edge: Scripted) -> None:
