@@ -154,6 +154,7 @@ FINALIZED: Final[Mapping[str, Sequence[Wrong]]] = {
     "final_weight_kg": NO_WEIGHT,
 }
 CANCELLED: Final[Mapping[str, Sequence[Wrong]]] = {"reason": NO_REASON}
+_FAILED: Final = {"session_id": "018f1a84-bb0e-7d3f-b2e4-9e8b5f8e0200", "reason": "too old"}
 _RANGE: Final = {"first_seq": 1, "last_seq": 2}
 STATUS: Final[Mapping[str, Sequence[Wrong]]] = {
     "state": [*REQUIRED, *NO_TEXT, *wrong("", "gone", "Online", "online ")],
@@ -170,6 +171,11 @@ STATUS: Final[Mapping[str, Sequence[Wrong]]] = {
     "replay_state": [*NO_TEXT, *wrong("", "busy", "Idle")],
     "runway_seconds": NO_FIGURE,
     "faulty_sensors": [*wrong(None, 7, "", {}, [7], [""], ["a/b"], ["x" * 65]), Wrong(["t1"] * 1025)],
+    "pictures_waiting_count": NO_COUNT,
+    "failed_sessions_count": NO_COUNT,
+    "failed_sessions": [*wrong(7, "", {}, [7], [None], [{}], [_FAILED | {"session_id": "s"}], [_FAILED] * 65),
+                        Wrong([_FAILED | {"reason": "x" * 301}])],
+    "upload_trouble": [*NO_TEXT, *wrong("x" * 301)],
 }  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """`device.status`: retained, and the last will of every device says offline.
 
-Only `state` is required: a weigh station, a bare sensor and the will itself know none of the figures.
+Only `state` is required: a bare sensor and the will itself know none of the figures.
 """
 
 from typing import Annotated, Literal
@@ -23,6 +23,13 @@ class LossRange(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.first_seq > self.last_seq:
             raise ValueError("first_seq is above last_seq")
+
+
+class FailedSession(Struct, frozen=True):
+    """A weighing of which the station had to give something up."""
+
+    session_id: UUID
+    reason: Annotated[str, Meta(max_length=300)]
 
 
 class DeviceStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -58,3 +65,13 @@ class DeviceStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
     drain_seconds_estimated: Figure | None = None
     runway_seconds: Figure | None = None
     faulty_sensors: Annotated[list[Id], Meta(max_length=1024)] = []
+
+    # A weigh station's own: its `unacked_count` are events, and its `spool_bytes` are pictures.
+    pictures_waiting_count: Count | None = None
+    rejected_count: Count | None = None
+    failed_sessions_count: Count | None = None
+    failed_sessions: Annotated[tuple[FailedSession, ...], Meta(max_length=64)] = ()
+    """The newest ones only."""
+    unweighed_count: Count | None = None
+    upload_trouble: Annotated[str, Meta(max_length=300)] | None = None
+    """Why no picture can be uploaded at this moment."""

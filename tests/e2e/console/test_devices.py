@@ -45,6 +45,8 @@ def test_the_table_shows_three_marks_that_follow_each_other(farm: Farm, visitor:
     assert on_disk >= in_edge > 0
     assert in_cloud > 0
     expect(page.locator("#devices [role=status]")).to_contain_text(re.compile(r"\d+ online"))
+    station = page.get_by_role("row", name=re.compile("^station-1 "))
+    expect(station.locator("td").nth(2)).to_have_text(re.compile(r"^\d+ events?, \d+ pictures? wait$"), timeout=30_000)
     visitor.assert_accessible()
     visitor.take_picture("devices")
     lines = list(csv.DictReader(io.StringIO(page.request.get(f"{visitor.address}/devices.csv?q=node-1").text())))
@@ -161,6 +163,34 @@ def test_what_a_device_says_is_text_and_is_never_run(farm: Farm, visitor: Visito
     assert page.title() == "hostile-1 · FarmIQ"
     assert page.locator("img[src='x']").count() == 0
     visitor.assert_accessible()
+    visitor.assert_no_trouble()
+
+
+def test_a_weigh_station_shows_what_waits_and_which_of_its_sessions_failed(farm: Farm, visitor: Visitor) -> None:
+    session_id = "018f1a84-bb0e-7d3f-b2e4-9e8b5f8e0200"
+    with SpeakingDevice(farm, "failing-scale", "weigh-station") as station:
+        station.status(
+            unacked_count=4,
+            pictures_waiting_count=1,
+            failed_sessions_count=2,
+            failed_sessions=[{"session_id": session_id, "reason": HOSTILE}],
+            upload_trouble="HTTP 403: SignatureDoesNotMatch",
+        )
+        page = visitor.open("/devices/failing-scale")
+
+        def is_shown() -> bool:
+            page.reload()
+            return "2 sessions failed" in page.locator("main").inner_text()
+
+        wait_for(is_shown, 30, "the failed sessions on the page")
+        expect(page.locator("main")).to_contain_text("4 events, 1 picture wait")
+        expect(page.locator("main")).to_contain_text("SignatureDoesNotMatch")
+        expect(page.get_by_role("row", name=session_id)).to_contain_text(HOSTILE)
+        visitor.assert_accessible()
+        row = visitor.open("/devices?q=failing").get_by_role("row", name=re.compile("^failing-scale "))
+        expect(row).to_contain_text("4 events, 1 picture wait")
+        expect(row).to_contain_text("2 sessions failed")
+        visitor.assert_accessible()
     visitor.assert_no_trouble()
 
 

@@ -25,7 +25,7 @@ from farmiq.contracts.ids import RESERVED_DEVICE_IDS, RESERVED_METRICS
 from farmiq.contracts.inference import InferenceCompleted
 from farmiq.contracts.limits import CHANNELS_MAX, SEQ_LIMIT
 from farmiq.contracts.media import MediaStored, PresignAnswer, PresignRequest
-from farmiq.contracts.status import DeviceStatus, LossRange
+from farmiq.contracts.status import DeviceStatus, FailedSession, LossRange
 from farmiq.contracts.sync import (
     EdgeBatch,
     EdgeBatchAnswer,
@@ -207,6 +207,12 @@ statuses = st.builds(
     drain_seconds_estimated=maybe(figures),
     runway_seconds=maybe(figures),
     faulty_sensors=st.lists(ids, max_size=3),
+    pictures_waiting_count=maybe(counts),
+    rejected_count=maybe(counts),
+    failed_sessions_count=maybe(counts),
+    failed_sessions=st.lists(st.builds(FailedSession, uuids, st.text(max_size=300)), max_size=3).map(tuple),
+    unweighed_count=maybe(counts),
+    upload_trouble=maybe(st.text(max_size=300)),
 )
 presign_requests = st.builds(
     PresignRequest,

@@ -26,6 +26,11 @@ class Sensor(Struct, frozen=True):
     last_sample_ts: datetime | None = None
 
 
+class FailedSession(Struct, frozen=True):
+    session_id: UUID
+    reason: str
+
+
 class Status(Struct, frozen=True):
     software_version: str | None = None
     stream_id: UUID | None = None
@@ -42,6 +47,10 @@ class Status(Struct, frozen=True):
     drain_seconds_estimated: float | None = None
     runway_seconds: float | None = None
     faulty_sensors: list[str] = []
+    pictures_waiting_count: int | None = None
+    failed_sessions_count: int | None = None
+    failed_sessions: list[FailedSession] = []
+    upload_trouble: str | None = None
 
 
 class Device(Struct, frozen=True):

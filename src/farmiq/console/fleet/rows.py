@@ -43,11 +43,31 @@ class DeviceRow(Struct, frozen=True):
         return None if quality is None else CLOCKS.get(quality, ("warn", "clock not known"))
 
     @property
+    def waits(self) -> str | None:
+        """What a weigh station has not got rid of yet. None for whoever is none: it has marks instead."""
+        status = self.device.status
+        if status is None or status.pictures_waiting_count is None:
+            return None
+        return (
+            f"{_several(status.unacked_count or 0, 'event')}, {_several(status.pictures_waiting_count, 'picture')} wait"
+        )
+
+    @property
+    def failed(self) -> str | None:
+        """Weighings of which the station had to give something up."""
+        count = self.device.status.failed_sessions_count if self.device.status else None
+        return f"{_several(count, 'session')} failed" if count else None
+
+    @property
     def spool_percent(self) -> float | None:
         status = self.device.status
         if status is None or status.spool_bytes is None or not status.spool_bytes_max:
             return None
         return 100.0 * status.spool_bytes / status.spool_bytes_max
+
+
+def _several(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def device_rows(devices: Sequence[Device], cloud: Sequence[Stream] | None) -> list[DeviceRow]:

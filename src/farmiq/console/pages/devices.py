@@ -29,7 +29,7 @@ AnyState = Annotated[DeviceState | Literal[""], QueryParameter(name="state")]
 COLUMNS: Final = (
     "device_id", "state", "kind", "farm_id", "barn_id", "last_heard_at", "last_sample_at", "on_disk_seq", "in_edge_seq",
     "in_cloud_seq", "edge_lag", "cloud_lag", "spool_bytes", "spool_bytes_max", "runway_seconds", "time_quality",
-    "software_version", "added_at", "revoked_at",
+    "software_version", "added_at", "revoked_at", "unacked_count", "pictures_waiting_count", "failed_sessions_count",
 )  # fmt: skip
 
 
@@ -118,7 +118,8 @@ def _line(row: DeviceRow) -> tuple[Any, ...]:
         row.on_disk, row.in_edge, row.in_cloud, row.edge_lag, row.cloud_lag,
         status.spool_bytes if status else None, status.spool_bytes_max if status else None,
         status.runway_seconds if status else None, device.time_quality, status.software_version if status else None,
-        device.created_at, device.revoked_at,
+        device.created_at, device.revoked_at, status.unacked_count if status else None,
+        status.pictures_waiting_count if status else None, status.failed_sessions_count if status else None,
     )  # fmt: skip
 
 

@@ -16,9 +16,10 @@ from farmiq.spool import disk
 FILE: Final = "queue.db"
 PICTURES: Final = "pictures"
 DAMAGED: Final = "damaged"
-VERSION: Final = 1
+VERSION: Final = 2
 
 _SCHEMA: Final = """
+-- `since_us`, `next_us` and `settled_us` are on the station's running time: see running_time.py
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE sessions (
     session_id TEXT PRIMARY KEY,
@@ -28,7 +29,8 @@ CREATE TABLE sessions (
     weight_kg REAL NOT NULL,
     image_count INTEGER NOT NULL DEFAULT 0,
     -- why something of it was given up; a person should see it
-    failed_reason TEXT
+    failed_reason TEXT,
+    since_us INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 CREATE INDEX sessions_by_state ON sessions (state, began_us);
 CREATE TABLE events (
@@ -45,11 +47,13 @@ CREATE TABLE events (
     state TEXT NOT NULL CHECK (state IN ('gathering', 'waiting', 'acked', 'rejected')),
     epoch TEXT,
     settled_us INTEGER,
-    code TEXT
+    code TEXT,
+    since_us INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX events_in_order ON events (order_us, number) WHERE state = 'waiting';
 CREATE INDEX events_settled ON events (settled_us) WHERE settled_us IS NOT NULL;
 CREATE INDEX events_of_session ON events (session_id, order_us) WHERE session_id IS NOT NULL;
+CREATE INDEX events_since ON events (since_us);
 CREATE TABLE pictures (
     picture_id TEXT PRIMARY KEY,
     session_id TEXT,
@@ -66,10 +70,24 @@ CREATE TABLE pictures (
     upload_headers TEXT,
     expires_us INTEGER,
     settled_us INTEGER,
-    reason TEXT
+    reason TEXT,
+    since_us INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 CREATE INDEX pictures_in_order ON pictures (next_us) WHERE state IN ('waiting', 'presigned');
 CREATE INDEX pictures_of_session ON pictures (session_id) WHERE session_id IS NOT NULL;
+CREATE INDEX pictures_since ON pictures (since_us, size_bytes);
+"""
+
+# Format 1 counted on the wall clock. Its running time begins now: everything in it has come, and was settled, at zero.
+_FROM_1: Final = """
+ALTER TABLE sessions ADD COLUMN since_us INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE events ADD COLUMN since_us INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE pictures ADD COLUMN since_us INTEGER NOT NULL DEFAULT 0;
+UPDATE events SET settled_us = 0 WHERE settled_us IS NOT NULL;
+UPDATE pictures SET settled_us = 0 WHERE settled_us IS NOT NULL;
+UPDATE pictures SET next_us = 0;
+CREATE INDEX events_since ON events (since_us);
+CREATE INDEX pictures_since ON pictures (since_us, size_bytes)
 """
 
 
@@ -152,9 +170,9 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > VERSION:
         raise QueueTooNew(f"{path} has format {version}, this version of FarmIQ knows {VERSION}")
-    if version == 0:
+    if version < VERSION:
         with transaction(connection):
-            for statement in _SCHEMA.split(";\n"):
+            for statement in (_SCHEMA if version == 0 else _FROM_1).split(";\n"):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {VERSION}")
 

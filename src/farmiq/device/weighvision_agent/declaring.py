@@ -9,7 +9,7 @@ import msgspec
 
 from farmiq.contracts.envelope import MqttEnvelope
 from farmiq.contracts.station import STATION_LOSS, LossReason, StationLoss
-from farmiq.contracts.timestamps import from_us, to_us
+from farmiq.contracts.timestamps import from_us
 from farmiq.device.weighvision_agent import event_store, picture_store
 from farmiq.device.weighvision_agent.event_store import Queued
 from farmiq.device.weighvision_agent.losses import Lost, loss_of
@@ -24,18 +24,25 @@ log = get_logger(__name__)
 
 
 def give_up_events(
-    connection: sqlite3.Connection, messages: Messages, queued: Sequence[Queued], reason: LossReason, at: datetime
+    connection: sqlite3.Connection,
+    messages: Messages,
+    queued: Sequence[Queued],
+    reason: LossReason,
+    at: datetime,
+    settled_us: int,
 ) -> None:
     event_store.delete(connection, [one.number for one in queued])
     for one in queued:
-        unannounced(connection, one, at)
+        unannounced(connection, one, settled_us)
     declare(connection, messages, reason, [lost_event(one) for one in queued], at)
+    for one in queued:
+        fail_session(connection, one.session_id, f"{one.event_type} was given up: {reason}")
 
 
-def unannounced(connection: sqlite3.Connection, event: Queued, at: datetime) -> None:
+def unannounced(connection: sqlite3.Connection, event: Queued, settled_us: int) -> None:
     """Nobody will announce its picture any more. Its bytes are at the edge, which finds them by itself."""
     if event.picture_id is not None:
-        picture_store.settle(connection, event.picture_id, "failed", to_us(at), "its announcement was given up")
+        picture_store.settle(connection, event.picture_id, "failed", settled_us, "its announcement was given up")
 
 
 def give_up_pictures(

@@ -3,7 +3,10 @@ it mean something."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from farmiq.contracts import event_types
 
@@ -16,12 +19,22 @@ _GIVEN_UP_FIRST: Final[dict[PictureState, int]] = {"acked": 0, "failed": 1, "upl
 _IS_LOSS: Final = frozenset({"waiting", "presigned"})
 
 
+class Limits(Struct, frozen=True, kw_only=True):
+    events_max: int
+    age_max: timedelta
+    pictures_bytes_max: int
+    keep_free_bytes: int
+    keep_acked: timedelta
+    attempts_max: int
+
+
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """An event that the edge has not acknowledged, in as many words as the decision needs."""
 
     number: int
     ts_us: int
+    since_us: int
     is_critical: bool
 
 
@@ -52,8 +65,9 @@ def too_many(waiting: Sequence[Waiting], events_max: int) -> list[int]:
 
 
 def too_old(waiting: Sequence[Waiting], oldest_us: int) -> list[int]:
-    """Critical events have no age: there are few of them, and they are small."""
-    return [one.number for one in waiting if not one.is_critical and one.ts_us < oldest_us]
+    """Critical events have no age: there are few of them, and they are small. What the others say of their own time is not
+    asked: a clock that jumps makes nothing old."""
+    return [one.number for one in waiting if not one.is_critical and one.since_us < oldest_us]
 
 
 def to_make_room(held: Sequence[Held], excess_bytes: int) -> Iterator[Held]:

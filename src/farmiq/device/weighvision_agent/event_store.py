@@ -38,11 +38,11 @@ class Queued(NamedTuple):
     state: str
 
 
-def add(connection: Connection, events: Iterable[Event]) -> None:
+def add(connection: Connection, events: Iterable[Event], since_us: int) -> None:
     for event in events:
         connection.execute(
-            "INSERT INTO events (event_id, event_type, topic, ts_us, order_us, session_id, picture_id, body, state)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'waiting')",
+            "INSERT INTO events (event_id, event_type, topic, ts_us, order_us, session_id, picture_id, body, since_us, state)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting')",
             (
                 str(event.event_id),
                 event.event_type,
@@ -52,6 +52,7 @@ def add(connection: Connection, events: Iterable[Event]) -> None:
                 _text(event.session_id),
                 _text(event.picture_id),
                 event.body,
+                since_us,
             ),
         )
 
@@ -87,9 +88,26 @@ def oldest_waiting_us(connection: Connection) -> int | None:
 
 def waiting(connection: Connection) -> list[Waiting]:
     rows = connection.execute(
-        "SELECT number, ts_us, event_type FROM events WHERE state = 'waiting' AND event_type <> ?", (STATION_LOSS,)
+        "SELECT number, ts_us, since_us, event_type FROM events WHERE state = 'waiting' AND event_type <> ?",
+        (STATION_LOSS,),
     )
-    return [Waiting(number, ts_us, event_type in CRITICAL) for number, ts_us, event_type in rows]
+    return [Waiting(number, ts_us, since_us, event_type in CRITICAL) for number, ts_us, since_us, event_type in rows]
+
+
+def ageing_since_us(connection: Connection) -> int | None:
+    """Since when the first of those waits that can grow too old."""
+    marks = ", ".join("?" for _ in CRITICAL)
+    row = connection.execute(
+        f"SELECT min(since_us) FROM events WHERE state = 'waiting' AND event_type NOT IN (?, {marks})",  # noqa: S608 - marks
+        (STATION_LOSS, *CRITICAL),
+    ).fetchone()
+    return None if row[0] is None else int(row[0])
+
+
+def count_since(connection: Connection, since_us: int) -> int:
+    """Whatever has become of them, as far as it is still here."""
+    row = connection.execute("SELECT count(*) FROM events WHERE since_us >= ? AND since_us > 0", (since_us,)).fetchone()
+    return int(row[0])
 
 
 def by_number(connection: Connection, numbers: Iterable[int]) -> list[Queued]:
@@ -131,11 +149,12 @@ def reject(connection: Connection, number: int, code: str | None, at_us: int) ->
     )
 
 
-def send_again(connection: Connection, epoch: UUID) -> int:
-    """What another database acknowledged, and this one may never have seen."""
+def send_again(connection: Connection, epoch: UUID, since_us: int) -> int:
+    """What another database acknowledged, and this one may never have seen. It begins to wait once more."""
     return connection.execute(
-        "UPDATE events SET state = 'waiting', epoch = NULL, settled_us = NULL WHERE state = 'acked' AND epoch <> ?",
-        (str(epoch),),
+        "UPDATE events SET state = 'waiting', epoch = NULL, settled_us = NULL, since_us = ?"
+        " WHERE state = 'acked' AND epoch <> ?",
+        (since_us, str(epoch)),
     ).rowcount
 
 
@@ -186,10 +205,10 @@ def count_rejected(connection: Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM events WHERE state = 'rejected'").fetchone()[0])
 
 
-def begin_session(connection: Connection, session: OpenSession, began_us: int) -> None:
+def begin_session(connection: Connection, session: OpenSession, began_us: int, since_us: int) -> None:
     connection.execute(
-        "INSERT INTO sessions (session_id, trace_id, state, began_us, weight_kg) VALUES (?, ?, 'open', ?, ?)",
-        (str(session.session_id), session.trace_id, began_us, session.weight_kg),
+        "INSERT INTO sessions (session_id, trace_id, state, began_us, weight_kg, since_us) VALUES (?, ?, 'open', ?, ?, ?)",
+        (str(session.session_id), session.trace_id, began_us, session.weight_kg, since_us),
     )
 
 
@@ -233,7 +252,7 @@ def failed_sessions(connection: Connection, count: int) -> tuple[int, list[tuple
 
 def forget_sessions(connection: Connection, before_us: int) -> None:
     connection.execute(
-        "DELETE FROM sessions WHERE began_us < ? AND state <> 'open'"
+        "DELETE FROM sessions WHERE since_us < ? AND state <> 'open'"
         " AND NOT EXISTS (SELECT 1 FROM events WHERE events.session_id = sessions.session_id)"
         " AND NOT EXISTS (SELECT 1 FROM pictures WHERE pictures.session_id = sessions.session_id)",
         (before_us,),

@@ -5,13 +5,13 @@ from datetime import timedelta
 from pathlib import Path
 
 from farmiq.device.weighvision_agent.detection import Detector
+from farmiq.device.weighvision_agent.drops import Limits
 from farmiq.device.weighvision_agent.faults import Faults
 from farmiq.device.weighvision_agent.listener import listen
 from farmiq.device.weighvision_agent.media_client import MediaClient
 from farmiq.device.weighvision_agent.messages import Messages
 from farmiq.device.weighvision_agent.photographer import Photographer
 from farmiq.device.weighvision_agent.publisher import Publisher
-from farmiq.device.weighvision_agent.queue import Limits
 from farmiq.device.weighvision_agent.recorder import Recorder
 from farmiq.device.weighvision_agent.scale_watch import ScaleWatch
 from farmiq.device.weighvision_agent.schedule import capture_on_schedule

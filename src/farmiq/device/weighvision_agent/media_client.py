@@ -1,7 +1,8 @@
 """The two HTTP calls of a station: ask the edge for a URL, and put a picture there. They block, on a thread of their own.
 
-Answers are judged here, in the three kinds that matter: it is there, the edge is away (try the same again later), or something is
-wrong with this picture or its URL.
+Answers are judged here, in the three kinds that matter: it is there, the edge can't take it (try again later), or something is
+wrong with this picture itself. Only the last is a verdict on the picture: a key that was changed at the edge, a bucket that is
+gone or two clocks that disagree must not cost a single one of them.
 """
 
 import http.client
@@ -20,9 +21,17 @@ ANSWER_BYTES_MAX: Final = 64 * 1024
 RETRY_AFTER_SECONDS_MAX: Final = 3600.0
 # Busy, or something between us and the edge is: the same request is good later.
 _AWAY: Final = frozenset({408, 425, 429, 500, 502, 503, 504, 507})
-# What an edge says of a picture. Anything else says that it does not believe our credential, or is not the edge: no picture
-# can do anything about that.
-_ABOUT_THE_PICTURE: Final = frozenset({400, 409, 413, 415, 422})
+# What can only be said of a picture. Anything else may have nothing to do with it.
+_ABOUT_THE_PICTURE: Final = frozenset({413, 415, 422})
+# What an object store says of the bytes, with 400: other ones came than were signed.
+_ABOUT_THE_BYTES: Final = (
+    b"<Code>BadDigest<",
+    b"<Code>InvalidDigest<",
+    b"<Code>XAmzContentChecksumMismatch<",
+    b"<Code>XAmzContentSHA256Mismatch<",
+    b"<Code>EntityTooLarge<",
+    b"<Code>EntityTooSmall<",
+)
 
 
 class EdgeAway(Transient):
@@ -37,12 +46,15 @@ class EdgeAway(Transient):
         *,
         is_sent: bool = False,
         is_answered: bool = False,
+        is_suspect: bool = False,
     ) -> None:
-        """`is_sent`: the bytes may have arrived all the same, only the answer is missing. `is_answered`: somebody is there."""
+        """`is_sent`: the bytes may have arrived all the same. `is_answered`: somebody is there. `is_suspect`: it may be this
+        picture's own doing, and is, when others go through meanwhile."""
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
-        self.is_sent = is_sent or is_answered
+        self.is_sent = is_sent
         self.is_answered = is_answered
+        self.is_suspect = is_suspect
 
 
 class NotLetIn(EdgeAway):
@@ -51,16 +63,28 @@ class NotLetIn(EdgeAway):
     code = "not_let_in"
 
 
+class RequestRefused(EdgeAway):
+    """The edge does not understand what it is asked. Whether for this picture or for any, the others will show."""
+
+    code = "request_refused"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, is_answered=True, is_suspect=True)
+
+
+class UrlRefused(EdgeAway):
+    """The object store takes nothing at this URL: it has expired, or the edge's key, bucket or clock is wrong."""
+
+    code = "url_refused"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, is_answered=True, is_suspect=True)
+
+
 class PictureRefused(Rejected):
     """The edge does not want this picture as it is."""
 
     code = "picture_refused"
-
-
-class UrlRefused(Rejected):
-    """The object store does not take this URL any more: there is another one to be had."""
-
-    code = "url_refused"
 
 
 class Answer(NamedTuple):
@@ -70,7 +94,9 @@ class Answer(NamedTuple):
 
     @property
     def text(self) -> str:
-        return f"HTTP {self.status}: {self.body[:300].decode(errors='replace')}"
+        """Whoever answered may be anybody, and a status holds no NUL."""
+        body = self.body[:300].decode(errors="replace").replace("\x00", "\ufffd")
+        return f"HTTP {self.status}: {body}"
 
 
 class MediaClient:
@@ -85,6 +111,8 @@ class MediaClient:
         answer = self._call("POST", url, encode(request), headers)
         if answer.status in _ABOUT_THE_PICTURE:
             raise PictureRefused(answer.text)
+        if answer.status in (400, 409):
+            raise RequestRefused(answer.text)
         if answer.status != 200:
             raise NotLetIn(answer.text)
         try:
@@ -97,9 +125,9 @@ class MediaClient:
         answer = self._call("PUT", url, data, {**headers, **_names(trace_id)})
         if answer.status in (200, 201, 204, 412):
             return
-        if answer.status in (403, 404):
-            raise UrlRefused(answer.text)
-        raise PictureRefused(answer.text)
+        if answer.status in _ABOUT_THE_PICTURE or any(code in answer.body for code in _ABOUT_THE_BYTES):
+            raise PictureRefused(answer.text)
+        raise UrlRefused(answer.text)
 
     def is_there(self, media_id: UUID, trace_id: str) -> bool:
         """Did a picture arrive of which we only know that it was sent? For a URL that can't be tried again.
@@ -111,7 +139,7 @@ class MediaClient:
         if answer.status in (401, 403):
             raise NotLetIn(answer.text)
         if answer.status == 202:
-            raise EdgeAway("the edge has not looked for the picture yet", is_answered=True)
+            raise EdgeAway("the edge has not looked for the picture yet", is_sent=True, is_answered=True)
         return answer.status == 200
 
     def _credentials(self, trace_id: str | None) -> dict[str, str]:
@@ -131,7 +159,14 @@ class MediaClient:
         finally:
             connection.close()
         if answer.status in _AWAY:
-            raise EdgeAway(answer.text, answer.retry_after_seconds, is_answered=True)
+            raise EdgeAway(
+                answer.text,
+                answer.retry_after_seconds,
+                is_sent=True,
+                is_answered=True,
+                # All the others ask us to wait, whatever we send.
+                is_suspect=answer.status == 500,
+            )
         return answer
 
 

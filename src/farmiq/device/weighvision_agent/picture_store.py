@@ -5,6 +5,7 @@ import contextlib
 import json
 import sqlite3
 from collections.abc import Iterable
+from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
 
@@ -33,6 +34,10 @@ class Picture(Struct, frozen=True, kw_only=True):
     expires_us: int | None = None
 
 
+def delay_after(attempts: int) -> timedelta:
+    return timedelta(seconds=min(300.0, 2.0 ** min(attempts, 10)))
+
+
 _COLUMNS = ", ".join(Picture.__struct_fields__)
 
 
@@ -53,10 +58,10 @@ def free_bytes(folder: Path) -> int:
     return disk.free_bytes(folder)
 
 
-def add(connection: Connection, picture: Picture) -> None:
-    values = _values(picture)
+def add(connection: Connection, picture: Picture, since_us: int) -> None:
+    values = [*_values(picture), since_us]
     marks = ", ".join("?" for _ in values)
-    connection.execute(f"INSERT INTO pictures ({_COLUMNS}) VALUES ({marks})", values)  # noqa: S608 - our own columns
+    connection.execute(f"INSERT INTO pictures ({_COLUMNS}, since_us) VALUES ({marks})", values)  # noqa: S608 - our own columns
 
 
 def _values(picture: Picture) -> list[str | int | None]:
@@ -70,10 +75,10 @@ def get(connection: Connection, picture_id: UUID) -> Picture | None:
 
 
 def next_to_upload(connection: Connection, now_us: int) -> Picture | None:
-    """A session's pictures before scheduled ones, and the oldest of them first."""
+    """A session's pictures before scheduled ones; those that were put off behind the others; and the oldest of them first."""
     row = connection.execute(
         f"SELECT {_COLUMNS} FROM pictures WHERE state IN ('waiting', 'presigned') AND next_us <= ?"  # noqa: S608 - as above
-        " ORDER BY session_id IS NULL, captured_us, picture_id LIMIT 1",
+        " ORDER BY session_id IS NULL, next_us, captured_us, picture_id LIMIT 1",
         (now_us,),
     ).fetchone()
     return None if row is None else _picture(row)
@@ -117,6 +122,10 @@ def set_waiting(connection: Connection, picture_id: UUID, attempts: int, next_us
     )
 
 
+def wait_anew(connection: Connection, picture_id: UUID, since_us: int) -> None:
+    connection.execute("UPDATE pictures SET since_us = ? WHERE picture_id = ?", (since_us, str(picture_id)))
+
+
 def put_off(connection: Connection, picture_id: UUID, attempts: int, next_us: int) -> None:
     connection.execute(
         "UPDATE pictures SET attempts = ?, next_us = ? WHERE picture_id = ?", (attempts, next_us, str(picture_id))
@@ -149,10 +158,25 @@ def held_bytes(connection: Connection) -> int:
     return int(connection.execute("SELECT coalesce(sum(size_bytes), 0) FROM pictures").fetchone()[0])
 
 
-def waiting_older_than(connection: Connection, captured_us: int) -> list[Picture]:
+def bytes_since(connection: Connection, since_us: int) -> int:
+    row = connection.execute(
+        "SELECT sum(size_bytes) FROM pictures WHERE since_us >= ? AND since_us > 0", (since_us,)
+    ).fetchone()
+    return int(row[0] or 0)
+
+
+def waiting(connection: Connection) -> tuple[int, int | None]:
+    """How many bytes nobody else has, and since when the first of them waits."""
+    row = connection.execute(
+        "SELECT coalesce(sum(size_bytes), 0), min(since_us) FROM pictures WHERE state IN ('waiting', 'presigned')"
+    ).fetchone()
+    return int(row[0]), row[1]
+
+
+def waiting_older_than(connection: Connection, since_us: int) -> list[Picture]:
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM pictures WHERE state IN ('waiting', 'presigned') AND captured_us < ?",  # noqa: S608 - as above
-        (captured_us,),
+        f"SELECT {_COLUMNS} FROM pictures WHERE state IN ('waiting', 'presigned') AND since_us < ?",  # noqa: S608 - as above
+        (since_us,),
     )
     return [_picture(row) for row in rows]
 

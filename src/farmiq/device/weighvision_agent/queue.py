@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from farmiq.contracts.ack import DeviceAck, EventAck
@@ -29,11 +28,13 @@ from farmiq.device.weighvision_agent.declaring import (
     lost_event,
     unannounced,
 )
-from farmiq.device.weighvision_agent.drops import to_make_room, too_many, too_old
+from farmiq.device.weighvision_agent.drops import Limits, to_make_room, too_many, too_old
 from farmiq.device.weighvision_agent.event_store import OpenSession, Queued, ToSend
 from farmiq.device.weighvision_agent.losses import Lost
 from farmiq.device.weighvision_agent.messages import Event, Messages
-from farmiq.device.weighvision_agent.picture_store import Picture
+from farmiq.device.weighvision_agent.picture_store import Picture, delay_after
+from farmiq.device.weighvision_agent.running_time import RunningTime
+from farmiq.device.weighvision_agent.runway import WINDOW, Lately, runway_of
 from farmiq.kit.clock import Clock
 from farmiq.kit.logging import get_logger
 from farmiq.spool import lock
@@ -44,15 +45,6 @@ UNKNOWN_MEDIA = "unknown_media"
 EPOCH = "epoch"
 
 log = get_logger(__name__)
-
-
-class Limits(Struct, frozen=True, kw_only=True):
-    events_max: int
-    age_max: timedelta
-    pictures_bytes_max: int
-    keep_free_bytes: int
-    keep_acked: timedelta
-    attempts_max: int
 
 
 class NoRoom(Exception):
@@ -72,13 +64,14 @@ class Queue:
         self.connection, damaged = open_queue(folder)
         if damaged is not None:
             self._tell_damage(damaged)
+        self._ran = RunningTime(self.connection, clock)
         self._reconcile()
 
     # What is captured
 
     def begin_session(self, session: OpenSession, at: datetime, events: Sequence[Event]) -> None:
         with transaction(self.connection):
-            event_store.begin_session(self.connection, session, to_us(at))
+            event_store.begin_session(self.connection, session, to_us(at), self._ran.now_us())
             self._add(events)
 
     def record_weight(self, weight_kg: float, event: Event) -> None:
@@ -96,7 +89,7 @@ class Queue:
         self._make_room(len(data))
         picture_store.write_file(self._pictures, picture.picture_id, data)
         with transaction(self.connection):
-            picture_store.add(self.connection, picture)
+            picture_store.add(self.connection, picture, self._ran.now_us())
             if picture.session_id is not None:
                 event_store.count_image(self.connection, picture.session_id)
             self._add(beside)
@@ -122,8 +115,8 @@ class Queue:
         with transaction(self.connection):
             event_store.tell_gathered(self.connection)
 
-    def next_to_upload(self, now: datetime) -> Picture | None:
-        return picture_store.next_to_upload(self.connection, to_us(now))
+    def next_to_upload(self) -> Picture | None:
+        return picture_store.next_to_upload(self.connection, self._ran.now_us())
 
     def read_picture(self, picture: Picture) -> bytes | None:
         """None when the file is not what was stored: it is declared, and the row is gone with it."""
@@ -168,15 +161,15 @@ class Queue:
             picture_store.set_uploaded(self.connection, picture.picture_id)
             self._add([event])
 
-    def upload_put_off(self, picture: Picture, next_at: datetime) -> None:
+    def upload_put_off(self, picture: Picture, delay: timedelta) -> None:
         """The edge is away or asked us to wait: that costs the picture nothing."""
         with transaction(self.connection):
-            picture_store.put_off(self.connection, picture.picture_id, picture.attempts, to_us(next_at))
+            picture_store.put_off(self.connection, picture.picture_id, picture.attempts, self._after(delay))
 
-    def upload_failed(self, picture: Picture, reason: str, next_at: datetime) -> None:
-        """An answer about this picture. After so many of them it is given up."""
+    def upload_failed(self, picture: Picture, reason: str, delay: timedelta, *, keep_url: bool = False) -> None:
+        """An answer about this picture. After so many of them it is given up. `keep_url`: its bytes may be there all the same."""
         with transaction(self.connection):
-            self._upload_failed(picture, reason, next_at)
+            self._upload_failed(picture, reason, delay, keep_url=keep_url)
 
     # What the edge says
 
@@ -185,7 +178,7 @@ class Queue:
         at = self._clock.now()
         with transaction(self.connection):
             if is_new_epoch:
-                again = event_store.send_again(self.connection, ack.epoch)
+                again = event_store.send_again(self.connection, ack.epoch, self._ran.now_us())
                 log.warning("edge_epoch_changed", now=str(ack.epoch), sent_again=again)
             event_store.set_fact(self.connection, EPOCH, str(ack.epoch))
             settled = [self._settle(event, ack.epoch, at) for event in ack.events]
@@ -200,9 +193,9 @@ class Queue:
 
     def keep_house(self) -> None:
         """What has waited too long is given up; what the edge has had for long enough is forgotten."""
-        now = self._clock.now()
-        oldest_us, acked_us = to_us(now - self._limits.age_max), to_us(now - self._limits.keep_acked)
+        oldest_us, acked_us = self._after(-self._limits.age_max), self._after(-self._limits.keep_acked)
         with transaction(self.connection):
+            self._ran.keep()
             waiting = event_store.waiting(self.connection)
             self._drop_events(too_old(waiting, oldest_us), "too_old")
             for picture in picture_store.waiting_older_than(self.connection, oldest_us):
@@ -215,32 +208,56 @@ class Queue:
             event_store.forget_sessions(self.connection, oldest_us)
         picture_store.remove_files(self._pictures, gone)
 
+    def runway(self) -> timedelta | None:
+        """What the edge has is kept for a while: so much of the past can be seen."""
+        limits, now_us = self._limits, self._ran.now_us()
+        window = min(WINDOW, limits.keep_acked, _span(now_us))
+        since_us = self._after(-window)
+        alone_bytes, picture_us = picture_store.waiting(self.connection)
+        event_us = event_store.ageing_since_us(self.connection)
+        oldest_us = min(one for one in (now_us, picture_us, event_us) if one is not None)
+        room_bytes = picture_store.held_bytes(self.connection) + picture_store.free_bytes(self._pictures)
+        return runway_of(
+            Lately(
+                window=window,
+                events=event_store.count_since(self.connection, since_us),
+                events_room=limits.events_max - event_store.count_waiting(self.connection),
+                picture_bytes=picture_store.bytes_since(self.connection, since_us),
+                picture_bytes_room=min(limits.pictures_bytes_max, room_bytes - limits.keep_free_bytes) - alone_bytes,
+                age_room=limits.age_max - _span(now_us - oldest_us),
+            )
+        )
+
     def close(self) -> None:
         self.connection.close()
         os.close(self._lock)
 
     def _add(self, events: Sequence[Event]) -> None:
-        event_store.add(self.connection, events)
+        event_store.add(self.connection, events, self._ran.now_us())
         if event_store.count_waiting(self.connection) > self._limits.events_max:
             waiting = event_store.waiting(self.connection)
             self._drop_events(too_many(waiting, self._limits.events_max), "queue_full")
 
     def _drop_events(self, numbers: Sequence[int], reason: LossReason) -> None:
         queued = event_store.by_number(self.connection, numbers)
-        give_up_events(self.connection, self._messages, queued, reason, self._clock.now())
+        give_up_events(self.connection, self._messages, queued, reason, self._clock.now(), self._ran.now_us())
 
-    def _upload_failed(self, picture: Picture, reason: str, next_at: datetime) -> None:
+    def _after(self, delay: timedelta) -> int:
+        return self._ran.now_us() + delay // timedelta(microseconds=1)
+
+    def _upload_failed(self, picture: Picture, reason: str, delay: timedelta, *, keep_url: bool) -> None:
         attempts = picture.attempts + 1
         if attempts >= self._limits.attempts_max:
             self._fail_picture(picture, "retries_exhausted", reason)
+        elif keep_url:
+            picture_store.put_off(self.connection, picture.picture_id, attempts, self._after(delay))
         else:
-            picture_store.set_waiting(self.connection, picture.picture_id, attempts, to_us(next_at))
+            picture_store.set_waiting(self.connection, picture.picture_id, attempts, self._after(delay))
 
     def _fail_picture(self, picture: Picture, reason: LossReason, detail: str) -> None:
         """Declared at once. The file stays until its time is over or its room is needed: somebody may still want it."""
-        at = self._clock.now()
-        picture_store.settle(self.connection, picture.picture_id, "failed", to_us(at), detail)
-        give_up_pictures(self.connection, self._messages, [picture], reason, at)
+        picture_store.settle(self.connection, picture.picture_id, "failed", self._ran.now_us(), detail)
+        give_up_pictures(self.connection, self._messages, [picture], reason, self._clock.now())
         log.error("picture_given_up", picture_id=str(picture.picture_id), reason=reason, detail=detail)
 
     def _settle(self, said: EventAck, epoch: UUID, at: datetime) -> int | None:
@@ -250,9 +267,9 @@ class Queue:
         if said.result == "rejected":
             self._rejected(event, said.code, at)
         else:
-            event_store.acknowledge(self.connection, event.number, epoch, to_us(at))
+            event_store.acknowledge(self.connection, event.number, epoch, self._ran.now_us())
             if event.picture_id is not None:
-                picture_store.settle(self.connection, event.picture_id, "acked", to_us(at))
+                picture_store.settle(self.connection, event.picture_id, "acked", self._ran.now_us())
         return event.number
 
     def _rejected(self, event: Queued, code: str | None, at: datetime) -> None:
@@ -261,8 +278,8 @@ class Queue:
             event_store.delete(self.connection, [event.number])
             self._upload_again(event, at)
             return
-        event_store.reject(self.connection, event.number, code, to_us(at))
-        unannounced(self.connection, event, at)
+        event_store.reject(self.connection, event.number, code, self._ran.now_us())
+        unannounced(self.connection, event, self._ran.now_us())
         if event.event_type == STATION_LOSS:
             return
         declare(self.connection, self._messages, "rejected", [lost_event(event)], at)
@@ -276,7 +293,8 @@ class Queue:
             declare(self.connection, self._messages, "forgotten_by_edge", [lost], at)
             fail_session(self.connection, event.session_id, "the edge has forgotten a picture that is gone here")
         else:
-            self._upload_failed(picture, "the edge does not know it", at)
+            picture_store.wait_anew(self.connection, picture.picture_id, self._ran.now_us())
+            self._upload_failed(picture, "the edge does not know it", delay_after(picture.attempts), keep_url=False)
 
     def _make_room(self, needed_bytes: int) -> None:
         limits = self._limits
@@ -318,6 +336,10 @@ class Queue:
         with transaction(self.connection):
             declare_damage(self.connection, self._messages, len(pictures), span, now)
         log.error("queue_damaged", set_aside=aside.name, pictures=len(pictures))
+
+
+def _span(us: int) -> timedelta:
+    return timedelta(microseconds=us)
 
 
 def new_picture(

@@ -9,8 +9,9 @@ from typing import TypeVar
 
 from farmiq.contracts.ack import DeviceAck
 from farmiq.device.weighvision_agent.database import QueueFailed
+from farmiq.device.weighvision_agent.drops import Limits
 from farmiq.device.weighvision_agent.messages import Messages
-from farmiq.device.weighvision_agent.queue import Limits, NoRoom, Queue
+from farmiq.device.weighvision_agent.queue import NoRoom, Queue
 from farmiq.kit.clock import Clock
 from farmiq.kit.errors import Fatal
 from farmiq.kit.lifecycle import Lifetime

@@ -28,7 +28,8 @@ class StationSettings(Settings, frozen=True, kw_only=True):
     weighvision_events_max: Annotated[int, Meta(ge=10, le=1_000_000)] = 10_000
     """At most so many events wait. Then the oldest are given up and declared."""
     weighvision_hours_max: Annotated[int, Meta(ge=1, le=24 * 365)] = 72
-    """How long an event or a picture waits for an edge that is away. Then it is given up and declared."""
+    """How long an event or a picture waits for an edge that is away, in hours that the station ran. Then it is given up and
+    declared."""
     weighvision_pictures_bytes_max: Annotated[int, Meta(ge=1 << 20)] = 4 * GIB
     """At most so many bytes of pictures wait. Then the oldest are given up and declared."""
     weighvision_keep_free_bytes: Annotated[int, Meta(ge=0)] = GIB
@@ -36,7 +37,7 @@ class StationSettings(Settings, frozen=True, kw_only=True):
     weighvision_keep_acked_hours: Annotated[int, Meta(ge=0, le=24 * 365)] = 24
     """What the edge has is kept for so long, in case its database is restored from a backup."""
     weighvision_upload_attempts_max: Annotated[int, Meta(ge=1, le=1000)] = 10
-    """For a picture that is refused, or whose URL is. An edge that is away costs no attempt."""
+    """For a picture that is refused. An edge or an object store that takes no picture at all costs no attempt."""
     weighvision_http_seconds: Annotated[float, Meta(gt=0, le=600)] = 30.0
     """Until a request to the edge counts as unanswered."""
     weighvision_resend_seconds: Positive = 15

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from farmiq import __version__
 from farmiq.contracts.decoding import encode
-from farmiq.contracts.station import FailedSession, StationStatus
+from farmiq.contracts.status import DeviceStatus, FailedSession
 from farmiq.contracts.timestamps import to_us
 from farmiq.device.weighvision_agent import declaring, event_store, picture_store
 from farmiq.device.weighvision_agent.database import QueueFailed
@@ -30,8 +30,8 @@ STATUS_FILE = "status.json"
 log = get_logger(__name__)
 
 
-def goodbye() -> StationStatus:
-    return StationStatus(state="offline", software_version=__version__)
+def goodbye() -> DeviceStatus:
+    return DeviceStatus(state="offline", software_version=__version__)
 
 
 class Figures:
@@ -47,11 +47,12 @@ class Figures:
         self._uploader = uploader
         self._started_at = life.clock.monotonic()
 
-    def take(self, queue: Queue) -> StationStatus:
+    def take(self, queue: Queue) -> DeviceStatus:
         connection = queue.connection
         waiting, pictures = event_store.count_waiting(connection), picture_store.tally(connection)
+        runway = queue.runway()
         failed, named = event_store.failed_sessions(connection, FAILED_NAMED_MAX)
-        return StationStatus(
+        return DeviceStatus(
             state="online",
             software_version=__version__,
             epoch=queue.epoch,
@@ -62,6 +63,7 @@ class Figures:
             unacked_count=waiting,
             dropped_count=declaring.dropped(connection),
             replay_state="draining" if waiting else "idle",
+            runway_seconds=None if runway is None else round(runway.total_seconds(), 1),
             replay_msgs_per_sec=self._settings.replay_msgs_per_sec,
             faulty_sensors=self._faults.parts,
             pictures_waiting_count=pictures.get("waiting", 0) + pictures.get("presigned", 0),
@@ -90,7 +92,7 @@ async def report(
             await asyncio.to_thread(_replace, folder / STATUS_FILE, encode(status))
         except (OSError, QueueFailed) as error:  # a full or failing disk takes no status, and must not take the station
             log.warning("status_not_written", reason=str(error))
-            status = StationStatus(state="online", software_version=__version__)
+            status = DeviceStatus(state="online", software_version=__version__)
         if turn % PUBLISH_EVERY == 0 or mqtt.connections != connections:
             connections = mqtt.connections
             await _publish(mqtt, messages, status, life.clock.now())
@@ -99,7 +101,7 @@ async def report(
     await _publish(mqtt, messages, goodbye(), life.clock.now())
 
 
-async def _publish(mqtt: MqttClient, messages: Messages, status: StationStatus, at: datetime) -> None:
+async def _publish(mqtt: MqttClient, messages: Messages, status: DeviceStatus, at: datetime) -> None:
     try:
         async with asyncio.timeout(FILE_SECONDS):
             await mqtt.publish(messages.status_topic, messages.status(status, at), retain=True)

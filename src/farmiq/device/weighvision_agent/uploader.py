@@ -8,9 +8,10 @@ from uuid import UUID
 
 from farmiq.contracts.media import PresignRequest
 from farmiq.contracts.timestamps import from_us
+from farmiq.device.weighvision_agent.blame import Blame
 from farmiq.device.weighvision_agent.database import QueueFailed
 from farmiq.device.weighvision_agent.media_client import EdgeAway, MediaClient, NotLetIn, PictureRefused, UrlRefused
-from farmiq.device.weighvision_agent.picture_store import Picture
+from farmiq.device.weighvision_agent.picture_store import Picture, delay_after
 from farmiq.device.weighvision_agent.recorder import Recorder
 from farmiq.device.weighvision_agent.settings import StationSettings
 from farmiq.kit.lifecycle import Lifetime
@@ -21,7 +22,8 @@ LOOK_SECONDS = 5.0
 EXPIRY_MARGIN = timedelta(seconds=5)
 """A URL that is about to expire is not worth beginning with."""
 
-OTHERS_FIRST = timedelta(seconds=60)
+OTHERS_FIRST = timedelta(seconds=15)
+OTHERS_ONCE = timedelta(seconds=1)
 AWAY_SECONDS_MAX = 30.0
 
 log = get_logger(__name__)
@@ -36,6 +38,7 @@ class Uploader:
         self._recorder = recorder
         self._client = client
         self._away = Backoff(base_seconds=0.5, cap_seconds=AWAY_SECONDS_MAX)
+        self._blame = Blame()
         self.trouble = ""
 
     async def upload_all(self) -> None:
@@ -43,7 +46,7 @@ class Uploader:
         while True:
             self._recorder.pictures_added.clear()
             try:
-                picture = await self._recorder.run(lambda queue: queue.next_to_upload(self._life.clock.now()))
+                picture = await self._recorder.run(lambda queue: queue.next_to_upload())
                 if picture is None:
                     await self._wait_for_work()
                 else:
@@ -64,16 +67,16 @@ class Uploader:
         try:
             media_id = await self._sent(picture, data)
         except EdgeAway as error:
-            await self._put_off(picture, error)
-        except (PictureRefused, UrlRefused) as error:
-            next_at, reason = self._life.clock.now() + _delay(picture), str(error)[:300]
-            log.warning(
-                "upload_refused", picture_id=str(picture.picture_id), attempts=picture.attempts + 1, reason=reason
-            )
-            await self._recorder.record(lambda queue: queue.upload_failed(picture, reason, next_at))
+            if error.is_suspect and self._blame.is_of_picture(picture.picture_id):
+                await self._charge(picture, error)
+            else:
+                await self._put_off(picture, error)
+        except PictureRefused as error:
+            await self._charge(picture, error)
         else:
             self._away.reset()
-            self._note("")
+            self._blame.went_through(picture.picture_id)
+            self._note(None)
             await self._recorder.record(lambda queue: queue.uploaded(picture, media_id))
             log.info("picture_uploaded", picture_id=str(picture.picture_id), media_id=str(media_id))
 
@@ -125,30 +128,38 @@ class Uploader:
         answer = await asyncio.to_thread(self._client.presign, request)
         return await self._recorder.run(lambda queue: queue.presigned(picture, answer))
 
+    async def _charge(self, picture: Picture, error: EdgeAway | PictureRefused) -> None:
+        """This picture's own fault. After so many of them it is given up."""
+        reason = str(error)[:300]
+        may_be_there = isinstance(error, EdgeAway) and error.is_sent
+        log.warning("upload_refused", picture_id=str(picture.picture_id), attempts=picture.attempts + 1, reason=reason)
+        await self._recorder.record(
+            lambda queue: queue.upload_failed(picture, reason, delay_after(picture.attempts), keep_url=may_be_there)
+        )
+
     async def _put_off(self, picture: Picture, error: EdgeAway) -> None:
-        """The way is closed for all of them, so all of them wait. If somebody answered, it may be for this one only: then the
-        others come first."""
-        self._note(str(error), is_ours=isinstance(error, NotLetIn))
-        if error.is_answered:
-            next_at = self._life.clock.now() + OTHERS_FIRST
-            await self._recorder.run(lambda queue: queue.upload_put_off(picture, next_at))
-        await asyncio.sleep(error.retry_after_seconds or self._away.next_seconds())
+        """The way is closed for all of them, so all of them wait. If it got as far as the edge, it may be for this one only: then
+        the others come first."""
+        self._note(error)
+        seconds = error.retry_after_seconds or self._away.next_seconds()
+        if error.is_answered or error.is_sent:
+            delay = OTHERS_FIRST if error.is_answered else timedelta(seconds=seconds) + OTHERS_ONCE
+            await self._recorder.run(lambda queue: queue.upload_put_off(picture, delay))
+        await asyncio.sleep(seconds)
 
-    def _note(self, trouble: str, *, is_ours: bool = False) -> None:
+    def _note(self, error: EdgeAway | None) -> None:
         """Each change once, however often it is tried."""
-        if bool(trouble) == bool(self.trouble):
+        was, self.trouble = self.trouble, "" if error is None else str(error)
+        if bool(was) == bool(self.trouble):
             return
-        self.trouble = trouble
-        if not trouble:
+        if error is None:
             log.info("edge_media_store_reached")
-        elif is_ours:
-            log.error("edge_media_store_refused", reason=trouble)
+        elif isinstance(error, NotLetIn):
+            log.error("edge_media_store_refused", reason=self.trouble)
+        elif isinstance(error, UrlRefused):
+            log.error("object_store_refused", reason=self.trouble)
         else:
-            log.warning("edge_media_store_lost", reason=trouble)
-
-
-def _delay(picture: Picture) -> timedelta:
-    return timedelta(seconds=min(300.0, 2.0 ** min(picture.attempts, 10)))
+            log.warning("edge_media_store_lost", reason=self.trouble)
 
 
 def _has_expired(picture: Picture, now: datetime) -> bool:

@@ -9,10 +9,13 @@ from typing import Any
 
 from farmiq.kit.mqtt import MqttClient
 from farmiq.kit.postgres import Pool
+from farmiq.stack.object_store import create_bucket
+from farmiq.stack.seaweedfs import SeaweedFs
 from integration.device.weighvision_agent.station_world import Edge, Station, edge_running, stations
 from support.cut_link import plugged
 from support.mosquitto import Broker
-from support.s3 import S3
+from support.s3 import S3, start_seaweedfs
+from support.server_process import ServerProcess
 from support.service_process import Death
 from support.waiting import eventually, wait_for
 
@@ -205,3 +208,44 @@ async def test_killed_while_it_uploads_and_back_when_the_url_has_expired_each_pi
     assert [len(station.logged("picture_uploaded")) for station in doomed] == [
         count for ((_, _, count, _, _),) in known
     ]
+
+
+async def test_with_the_object_store_killed_while_it_uploads_the_pictures_wait_and_none_comes_twice(
+    edge_pool: Pool, edge_url: str, mosquitto: Broker, run_folder: Path, tmp_path: Path
+) -> None:
+    """The edge still presigns, so each picture gets as far as a URL that nobody answers. The agent dies meanwhile, too."""
+    server = await asyncio.to_thread(start_seaweedfs, tmp_path / "seaweedfs", run_folder)
+    station = Station(tmp_path / "scale-1", "scale-1", run_folder, WEIGHVISION_UPLOAD_ATTEMPTS_MAX="1")
+    try:
+        s3 = await asyncio.to_thread(_bucket_of, server)
+        async with edge_running(edge_pool, edge_url, mosquitto, s3) as edge:
+            await edge.admit(station)
+            with stations(station):
+                station.start((f"{AGENT}.media_client:MediaClient.put", "after", 1))
+                await asyncio.to_thread(wait_for, station.is_watching, 60)
+                station.scale.kg = 80.5
+                await asyncio.to_thread(wait_for, station.is_dead, 60)
+                station.scale.kg = 0.0
+                await asyncio.to_thread(server.kill)
+                station.start()
+                await asyncio.to_thread(wait_for, lambda: bool(station.status().get("upload_trouble")), 60)
+                assert (await edge.sessions_of(station))[0][4] == 0, (
+                    "one is in the store, and the edge can't look at it"
+                )
+                await asyncio.to_thread(station.kill)
+                await asyncio.to_thread(server.start)
+                station.start()
+                await eventually(lambda: edge.is_whole(station), 90, "the session with all its pictures")
+                ((_, _, expected, _, stored),) = await edge.sessions_of(station)
+        assert expected == stored >= 1
+        assert await edge_pool.fetchval("SELECT count(*) FROM sync_outbox WHERE event_type = 'station.loss'") == 0
+    finally:
+        await asyncio.to_thread(server.stop)
+
+
+def _bucket_of(server: ServerProcess) -> S3:
+    store = server.server
+    assert isinstance(store, SeaweedFs)
+    key = store.identities[0]
+    create_bucket(store.endpoint, key.access_key, key.secret_key, "pictures")
+    return S3(store.endpoint, key.access_key, key.secret_key, "pictures")

@@ -1,16 +1,15 @@
 """What the answers of an edge mean to a station. The server is real; what it answers is set by the test."""
 
 import json
-import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 from uuid import UUID
 
 import pytest
 
+from farmiq.contracts.decoding import encode
 from farmiq.contracts.media import PresignRequest
+from farmiq.contracts.status import DeviceStatus
 from farmiq.device.weighvision_agent.media_client import (
     ANSWER_BYTES_MAX,
     EdgeAway,
@@ -20,6 +19,7 @@ from farmiq.device.weighvision_agent.media_client import (
     UrlRefused,
 )
 from farmiq.stack.ports import free_port
+from integration.device.weighvision_agent.scripted_edge import Scripted
 
 MEDIA = UUID(int=9)
 REQUEST = PresignRequest(
@@ -34,48 +34,11 @@ REQUEST = PresignRequest(
 SIGNED = {"upload_url": "http://store/1?sig=x", "media_id": str(MEDIA), "expires_at": "2026-05-04T00:05:00Z"}
 
 
-class Scripted:
-    """One answer for whatever is asked; the questions are kept."""
-
-    def __init__(self) -> None:
-        self.status, self.body, self.headers = 200, b"", {}  # type: int, bytes, dict[str, str]
-        self.is_cut = False
-        self.asked: list[tuple[str, str, dict[str, str], bytes]] = []
-        script = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def answer(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                script.asked.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, body))
-                if script.is_cut:
-                    self.connection.close()
-                    return
-                self.send_response(script.status)
-                for name, value in script.headers.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(script.body)
-
-            do_POST = do_PUT = answer  # noqa: N815 - the library's own names
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def says(self, status: int, body: Any = b"", **headers: str) -> None:
-        self.status, self.headers = status, headers
-        self.body = body if isinstance(body, bytes) else json.dumps(body).encode()
-
-
 @pytest.fixture
 def edge() -> Iterator[Scripted]:
     scripted = Scripted()
     yield scripted
-    scripted.server.shutdown()
-    scripted.server.server_close()
+    scripted.close()
 
 
 def client(edge: Scripted) -> MediaClient:
@@ -134,16 +97,59 @@ def test_an_edge_that_does_not_know_us_is_not_the_pictures_fault(edge: Scripted,
         client(edge).presign(REQUEST)
 
 
-def test_a_picture_that_is_not_wanted_and_a_url_that_is_worn_out_are_told_apart(edge: Scripted) -> None:
-    edge.says(413)
-    with pytest.raises(PictureRefused, match="413"):
+BAD_DIGEST = b"<?xml version='1.0'?><Error><Code>BadDigest</Code></Error>"
+
+
+@pytest.mark.parametrize(("status", "body"), [(413, b""), (415, b""), (422, b""), (400, BAD_DIGEST)])
+def test_a_verdict_on_the_picture_is_one(edge: Scripted, status: int, body: bytes) -> None:
+    edge.says(status, body)
+    with pytest.raises(PictureRefused, match=str(status)):
+        client(edge).put(f"{edge.url}/key", {}, b"", "t")
+    if status != 400:
+        with pytest.raises(PictureRefused, match=str(status)):
+            client(edge).presign(REQUEST)
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (403, b"Request has expired"),
+        (403, b"<Error><Code>SignatureDoesNotMatch</Code></Error>"),
+        (404, b"<Error><Code>NoSuchBucket</Code></Error>"),
+        (400, b"<Error><Code>ExpiredToken</Code></Error>"),
+        (301, b""),
+        (401, b""),
+    ],
+)
+def test_a_url_that_the_store_does_not_take_says_nothing_about_the_picture(
+    edge: Scripted, status: int, body: bytes
+) -> None:
+    edge.says(status, body)
+    with pytest.raises(UrlRefused, match=str(status)) as refused:
+        client(edge).put(f"{edge.url}/key", {}, b"", "t")
+    assert (refused.value.is_sent, refused.value.is_suspect) == (False, True)
+
+
+def test_an_answer_of_any_bytes_can_be_told_in_the_status(edge: Scripted) -> None:
+    edge.says(403, b"\x00\xff\xfe<html>")
+    with pytest.raises(UrlRefused) as refused:
+        client(edge).put(f"{edge.url}/key", {}, b"", "t")
+    assert encode(DeviceStatus(state="online", upload_trouble=str(refused.value)))
+
+
+def test_a_request_that_the_edge_does_not_understand_says_nothing_about_the_picture(edge: Scripted) -> None:
+    edge.says(400)
+    with pytest.raises(EdgeAway) as refused:
         client(edge).presign(REQUEST)
-    edge.says(400, b"BadDigest")
-    with pytest.raises(PictureRefused, match="BadDigest"):
+    assert refused.value.is_suspect
+
+
+@pytest.mark.parametrize("status", [408, 429, 502, 503, 504, 507])
+def test_no_picture_is_suspected_when_the_edge_asks_us_to_wait(edge: Scripted, status: int) -> None:
+    edge.says(status)
+    with pytest.raises(EdgeAway) as away:
         client(edge).put(f"{edge.url}/key", {}, b"", "t")
-    edge.says(403, b"Request has expired")
-    with pytest.raises(UrlRefused, match="expired"):
-        client(edge).put(f"{edge.url}/key", {}, b"", "t")
+    assert not away.value.is_suspect
 
 
 def test_whether_bytes_may_have_arrived_is_known(edge: Scripted) -> None:

@@ -139,11 +139,42 @@ async def test_a_picture_that_the_edge_never_takes_fails_its_session_and_the_clo
             session_id = station.sessions()[0][0]
             status = await asyncio.to_thread(wait_for, lambda: _with_failed(station.status()))
             assert station.waiting() == 0
+            shown_at_edge = (
+                "SELECT count(*) = 1 FROM device_liveness WHERE status_json->>'failed_sessions_count' = '1'"
+                " AND status_json->'failed_sessions'->0->>'session_id' = $1"
+            )
+            await eventually(
+                lambda: edge_pool.fetchval(shown_at_edge, session_id), 30, "the failed session at the edge"
+            )
     assert status is not None
     assert {(loss["reason"], *loss["session_ids"]) for loss in losses} == {("retries_exhausted", session_id)}
     assert [one["session_id"] for one in status["failed_sessions"]] == [session_id]
     assert status["dropped_count"] == 3
     assert len(list((station.queue_folder / "pictures").iterdir())) == 3, "nothing is deleted in silence"
+
+
+async def test_an_edge_whose_key_the_object_store_does_not_believe_costs_no_picture(
+    edge_pool: Pool, edge_url: str, mosquitto: Broker, s3: S3, run_folder: Path, tmp_path: Path
+) -> None:
+    station = Station(tmp_path / "scale-1", "scale-1", run_folder, WEIGHVISION_UPLOAD_ATTEMPTS_MAX="1")
+    async with edge_running(edge_pool, edge_url, mosquitto, s3, S3_SECRET_KEY="rotated") as edge:
+        await edge.admit(station)
+        with stations(station):
+            station.start()
+            await asyncio.to_thread(wait_for, station.is_watching)
+            await asyncio.to_thread(station.weigh, 75.0)
+            await asyncio.to_thread(wait_for, lambda: "403" in station.status().get("upload_trouble", ""), 30)
+            assert station.logged("object_store_refused")
+            tried = "SELECT count(*) >= 3 FROM media_objects"
+            await eventually(lambda: edge_pool.fetchval(tried), 60, "each of the pictures to have been tried")
+            assert station.status()["dropped_count"] == 0
+            station.kill()
+            await edge.stop()
+            await edge.start()
+            station.variables["EDGE_MEDIA_STORE_URL"] = edge.media_url
+            station.start()
+            await eventually(lambda: edge.is_whole(station), 90, "the session at the edge with the right key")
+            assert [stored for _, _, _, _, stored in await edge.sessions_of(station)] == [3]
 
 
 def _with_failed(status: dict[str, Any]) -> dict[str, Any] | None:

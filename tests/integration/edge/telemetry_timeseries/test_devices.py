@@ -3,11 +3,12 @@
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 import pytest_asyncio
 
-from farmiq.contracts.status import DeviceStatus
+from farmiq.contracts.status import DeviceStatus, FailedSession
 from farmiq.edge.ingress_gateway import devices
 from farmiq.edge.ingress_gateway.handlers import ingest
 from farmiq.kit.mqtt import Message
@@ -227,6 +228,30 @@ async def test_a_device_shows_how_far_it_is_safe_and_its_last_figures_also_when_
     assert (device["status"]["spool_bytes"], device["status"]["runway_seconds"]) == (4096, 86_400.0)
     assert device["status_at"] == timestamp(START)
     assert device["reported_at"] == timestamp(edge.now)
+
+
+async def test_a_weigh_station_shows_what_waits_and_which_sessions_have_failed(edge: Edge) -> None:
+    station = SpeakingNode()
+    failed = FailedSession(UUID(int=5), "a picture was given up: too_old")
+    figures = DeviceStatus(
+        state="online",
+        unacked_count=4,
+        pictures_waiting_count=3,
+        failed_sessions_count=1,
+        failed_sessions=(failed,),
+        upload_trouble="HTTP 403: SignatureDoesNotMatch",
+    )
+    await edge.hear(station.status(edge.now, figures))
+    listed = {one["device_id"]: one for one in (await edge.api.get("/api/v1/devices", tenant_id="demo"))["devices"]}
+    for device in (listed["node-1"], await edge.device()):
+        shown = {name: device["status"][name] for name in ("unacked_count", "pictures_waiting_count", "upload_trouble")}
+        assert shown == {
+            "unacked_count": 4,
+            "pictures_waiting_count": 3,
+            "upload_trouble": "HTTP 403: SignatureDoesNotMatch",
+        }
+        assert device["status"]["failed_sessions_count"] == 1
+        assert device["status"]["failed_sessions"] == [{"session_id": str(failed.session_id), "reason": failed.reason}]
 
 
 async def test_a_tenant_sees_only_its_own_devices_page_by_page(edge: Edge) -> None:

@@ -31,6 +31,14 @@ def test_three_marks_say_how_far_a_device_is_safe_and_what_is_to_come() -> None:
     assert (row.edge_lag, row.cloud_lag, row.spool_percent) == (20, 10, 25.0)
 
 
+def test_a_weigh_station_has_what_waits_instead_of_marks() -> None:
+    status = Status(unacked_count=1200, pictures_waiting_count=1, failed_sessions_count=2)
+    (station,) = device_rows([device(marks=None, status=status)], [])
+    assert (station.waits, station.failed) == ("1,200 events, 1 picture wait", "2 sessions failed")
+    (node,) = device_rows([device()], [])
+    assert (node.waits, node.failed) == (None, None)
+
+
 def test_a_cloud_that_could_not_be_asked_is_not_a_cloud_that_has_nothing() -> None:
     (unknown,), (empty,) = device_rows([device()], None), device_rows([device()], [stream(5, UUID(int=8))])
     assert (unknown.in_cloud, unknown.cloud_lag) == (None, None)

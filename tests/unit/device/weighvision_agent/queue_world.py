@@ -11,10 +11,11 @@ from msgspec.structs import replace
 from farmiq.contracts.ack import AckResult, DeviceAck, EventAck
 from farmiq.contracts.media import PresignAnswer
 from farmiq.contracts.weighvision import StationSessionCreated
+from farmiq.device.weighvision_agent.drops import Limits
 from farmiq.device.weighvision_agent.event_store import OpenSession
 from farmiq.device.weighvision_agent.messages import Event, Messages
 from farmiq.device.weighvision_agent.picture_store import Picture
-from farmiq.device.weighvision_agent.queue import Limits, Queue, new_picture
+from farmiq.device.weighvision_agent.queue import Queue, new_picture
 from farmiq.device.weighvision_agent.settings import StationSettings
 from farmiq.kit.clock import Clock
 from farmiq.kit.ids import new_id
@@ -46,11 +47,20 @@ MESSAGES = Messages(SETTINGS)
 class HandClock(Clock):
     def __init__(self) -> None:
         self.at = datetime(2026, 5, 4, 12, tzinfo=UTC)
+        self.uptime = timedelta(seconds=1000)
 
     def now(self) -> datetime:
         return self.at
 
+    def monotonic(self) -> float:
+        return self.uptime.total_seconds()
+
     def wait(self, **span: float) -> None:
+        self.at += timedelta(**span)
+        self.uptime += timedelta(**span)
+
+    def jump(self, **span: float) -> None:
+        """Somebody has set the wall clock: no time has passed."""
         self.at += timedelta(**span)
 
 
@@ -70,6 +80,12 @@ class Bench:
         self.queue.close()
         self.queue = self._open()
         return self.queue
+
+    def reboot(self, **off: float) -> Queue:
+        """Another boot counts its uptime from the beginning, however long the station was off."""
+        self.clock.jump(**off)
+        self.clock.uptime = timedelta(seconds=3)
+        return self.reopen()
 
     def begin(self, weight_kg: float = 80.0) -> UUID:
         session = OpenSession(new_id(), "trace-1", weight_kg)

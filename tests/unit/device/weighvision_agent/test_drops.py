@@ -4,7 +4,8 @@ from hypothesis import strategies as st
 from farmiq.device.weighvision_agent.drops import Held, PictureState, Waiting, to_make_room, too_many, too_old
 
 EVENTS = st.lists(
-    st.builds(Waiting, st.integers(), st.integers(0, 10**6), st.booleans()), unique_by=lambda one: one.number
+    st.builds(Waiting, st.integers(), st.integers(0, 10**6), st.integers(0, 10**6), st.booleans()),
+    unique_by=lambda one: one.number,
 )
 
 
@@ -13,7 +14,7 @@ def picture(name: str, state: PictureState, captured_us: int = 0, *, is_of_sessi
 
 
 def test_the_beginning_and_the_end_of_sessions_go_last_and_the_oldest_first() -> None:
-    queue = [Waiting(1, 10, True), Waiting(2, 11, False), Waiting(3, 12, False), Waiting(4, 13, True)]
+    queue = [Waiting(1, 10, 0, True), Waiting(2, 11, 0, False), Waiting(3, 12, 0, False), Waiting(4, 13, 0, True)]
     assert too_many(queue, 4) == []
     assert too_many(queue, 3) == [2]
     assert too_many(queue, 2) == [2, 3]
@@ -36,7 +37,7 @@ def test_at_most_the_limit_stays_and_nothing_critical_goes_before_the_rest(queue
 @given(EVENTS, st.integers(0, 10**6))
 def test_only_what_is_not_critical_grows_too_old(queue: list[Waiting], oldest_us: int) -> None:
     gone = set(too_old(queue, oldest_us))
-    assert gone == {one.number for one in queue if one.ts_us < oldest_us and not one.is_critical}
+    assert gone == {one.number for one in queue if one.since_us < oldest_us and not one.is_critical}
 
 
 def test_pictures_that_the_edge_has_go_first_and_those_of_sessions_last() -> None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from farmiq.contracts.ack import DeviceAck, EventAck
 from farmiq.contracts.timestamps import to_us
-from farmiq.device.weighvision_agent import picture_store
+from farmiq.device.weighvision_agent import event_store, picture_store
 from farmiq.device.weighvision_agent.database import QueueTooNew
 from farmiq.device.weighvision_agent.queue import NoRoom
 from farmiq.spool.errors import SpoolLocked
@@ -86,7 +86,8 @@ def test_a_restored_edge_gets_everything_again_that_is_still_here(tmp_path: Path
     assert bench.reopen().epoch == RESTORED
     bench.answer("stored", "stored", "rejected", "stored", code="unknown_media", epoch=RESTORED)
     assert bench.waiting() == []
-    found = bench.queue.next_to_upload(bench.clock.now())
+    bench.clock.wait(seconds=1)
+    found = bench.queue.next_to_upload()
     assert found is not None
     assert (found.picture_id, found.media_id, found.state) == (taken.picture_id, None, "waiting")
 
@@ -164,9 +165,29 @@ def test_what_is_older_than_three_days_goes_but_not_the_frame_of_a_session(tmp_p
     assert bench.waiting() == ["session.created", "session.finalized", "station.loss"]
     (loss,) = bench.losses()
     assert (loss["reason"], loss["count"], loss["pictures"]) == ("too_old", 2, 1)
-    assert bench.failed() == ["a picture was given up: too_old"]
+    assert bench.failed() == ["weighvision.weight.recorded was given up: too_old"]
     assert len(bench.files()) == 1, "declared, and still there for a person"
-    assert bench.queue.next_to_upload(bench.clock.now()) is None
+    assert bench.queue.next_to_upload() is None
+
+
+def test_a_session_fails_with_any_of_its_events_and_without_a_picture(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    old = bench.begin()
+    bench.clock.wait(hours=73)
+    sound = bench.begin()
+    bench.queue.keep_house()
+    assert bench.failed() == ["weighvision.weight.recorded was given up: too_old"]
+    assert [one for one, _ in event_store.failed_sessions(bench.queue.connection, 9)[1]] == [old] != [sound]
+
+
+def test_a_session_fails_when_there_is_no_room_for_its_events(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, events_max=10)
+    for _ in range(4):
+        bench.end(bench.begin())
+    assert bench.failed() == ["weighvision.weight.recorded was given up: queue_full"] * 2
+    for _ in range(4):
+        bench.end(bench.begin())
+    assert len(bench.failed()) == 8, "its beginning or its end, when nothing else is left"
 
 
 def test_a_picture_that_is_refused_again_and_again_fails_its_session_and_is_declared(tmp_path: Path) -> None:
@@ -174,12 +195,12 @@ def test_a_picture_that_is_refused_again_and_again_fails_its_session_and_is_decl
     session_id = bench.begin()
     taken = bench.take(session_id)
     for attempts in range(3):
-        found = bench.queue.next_to_upload(bench.clock.now())
+        found = bench.queue.next_to_upload()
         assert found is not None
         assert found.attempts == attempts
-        bench.queue.upload_failed(found, "HTTP 422", bench.clock.now())
+        bench.queue.upload_failed(found, "HTTP 422", timedelta())
         bench.reopen()
-    assert bench.queue.next_to_upload(bench.clock.now()) is None
+    assert bench.queue.next_to_upload() is None
     (loss,) = bench.losses()
     assert (loss["reason"], loss["pictures"], loss["session_ids"]) == ("retries_exhausted", 1, [str(session_id)])
     assert bench.failed() == ["a picture was given up: retries_exhausted"]
@@ -274,7 +295,7 @@ def test_replay_is_in_the_order_of_time_and_a_session_keeps_its_own(tmp_path: Pa
     first = bench.begin()
     bench.clock.wait(minutes=10)
     second = bench.begin()
-    bench.clock.wait(minutes=-30)
+    bench.clock.jump(minutes=-30)
     bench.end(first)
     bench.end(second)
     sessions = [
@@ -336,7 +357,7 @@ class _Life:
         self.pictures += 1
 
     def upload(self) -> None:
-        found = self.bench.queue.next_to_upload(self.bench.clock.now())
+        found = self.bench.queue.next_to_upload()
         if found is not None:
             self.bench.upload(replace(found, captured_us=to_us(self.bench.clock.now())))
             self.events += 1
