@@ -183,7 +183,7 @@ pip_install() {
 
 install_python_packages() {
     say "installing the Python packages of $LOCK (about a minute, once)"
-    pip_install --require-hashes -r "$LOCK" ||
+    pip_install --no-deps --require-hashes -r "$LOCK" ||
         fail "pip could not install the packages of $LOCK (see above)." "Is there a connection to the package index?"
     [ "$VENV" != .venv-peers ] || return 0
     say "installing farmiq from this checkout"
