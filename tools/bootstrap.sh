@@ -52,9 +52,12 @@ missing_programs() {
     if [ "$PURPOSE" != up ] || [ -z "${AMQP_URL:-}" ]; then
         [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || printf ' rabbitmq-server'
     fi
-    # Tests make a disk fail with the first, look at pages with the second, and speak as any device would with the third.
-    if [ "$PURPOSE" = test ]; then
+    # Tests make a disk fail with it, and benchmarks cut its power.
+    if [ "$PURPOSE" = test ] || [ "$PURPOSE" = bench ]; then
         command -v strace >/dev/null || printf ' strace'
+    fi
+    # Tests look at pages with the first, and speak as any device would with the second.
+    if [ "$PURPOSE" = test ]; then
         command -v chromium >/dev/null || printf ' chromium'
         command -v mosquitto_pub >/dev/null || printf ' mosquitto-clients'
     fi
