@@ -161,9 +161,9 @@ def planned(given: argparse.Namespace, peers_python: Path | None) -> Plan:
     if peers_python:
         contenders += GATEWAY if given.quick else (*GATEWAY, *PERSIST_QUEUE)
     return Plan(
-        lives=given.lives or (1 if given.quick else 5),
-        pace=Pace(given.seconds or (2.0 if given.quick else 10.0), polls_a_second=50.0),
-        cuts=given.cuts or (5 if given.quick else 20),
+        lives=given.lives or (1 if given.quick else 3),
+        pace=Pace(given.seconds or (2.0 if given.quick else 5.0), polls_a_second=50.0),
+        cuts=given.cuts or (5 if given.quick else 8),
         seed=given.seed,
         contenders=contenders,
         peers_python=peers_python,

@@ -18,7 +18,7 @@ from typing import Any
 from power_cut.contenders import CONTENDERS
 from stores import Reading, Store, poll
 
-SECONDS_MAX = 30
+SECONDS_MAX = 120  # some stores take a transaction to give back a sample
 NEXT_POLL = 1_000_000  # far above whatever was written before the cut
 GOES_ON_SECONDS = 5.0
 
