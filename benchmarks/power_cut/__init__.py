@@ -9,7 +9,8 @@ What survives a cut:
 
 - Of a file: what had been written before its last `fsync`, `fdatasync` or synchronous write began, once that had returned.
 - Of its name: a sync of the folder stores creations, renames and removals in it. A sync of the file stores its own name and those
-  of the folders above it too, as ext4, XFS and btrfs do although POSIX does not ask for it.
+  of the folders above it too, as ext4, XFS and btrfs do although POSIX does not ask for it. A file that is renamed over another
+  one takes what it holds with it, as on ext4 and btrfs.
 - Whatever was there when writing began: the store was opened long ago.
 - Of everything else, one of three things (`Ending`). All of it: only the process dies. Nothing of it. Or some of it: what had
   been changed up to a moment drawn between the beginning and the cut, which the kernel had written back by itself; after that

@@ -80,8 +80,8 @@ class TracedDisk:
         The kernel had written back by itself whatever was changed up to the call of that number.
         """
         return {
-            path.relative_to(self._root): node.survivor(choose, written_back)
-            for path, node in self._names.survivors(choose, written_back)
+            path.relative_to(self._root): node.survivor(choose, stored_until)
+            for path, node, stored_until in self._names.survivors(choose, written_back)
         }
 
     # --- Descriptors -----------------------------------------------------------------------------------------------------------

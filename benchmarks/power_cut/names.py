@@ -17,6 +17,7 @@ class _Change:
     node: Node
     gone: Path | None = None
     come: Path | None = None
+    replaces: bool = False  # another file of that name; then what the new one holds is stored with the name
 
     def is_in(self, folder: Path) -> bool:
         return any(path is not None and path.parent == folder for path in (self.gone, self.come))
@@ -45,7 +46,7 @@ class Names:
         self._change(_Change(number, self._live[path], gone=path))
 
     def rename(self, number: int, old: Path, new: Path) -> None:
-        self._change(_Change(number, self._live[old], gone=old, come=new))
+        self._change(_Change(number, self._live[old], gone=old, come=new, replaces=new in self._live))
 
     def _change(self, change: _Change) -> None:
         change.onto(self._live)
@@ -61,6 +62,8 @@ class Names:
             is_within = isinstance(node, Folder) and path is not None and change.is_in(path)
             if change.number <= until and (is_its_own or is_within):
                 change.onto(self._stored)
+                if change.replaces and isinstance(change.node, File):
+                    change.node.store(change.number)
             else:
                 kept.append(change)
         self._later = kept
@@ -72,14 +75,20 @@ class Names:
         self._stored = dict(self._live)
         self._later = []
 
-    def survivors(self, choose: Choose, written_back: int) -> Iterator[tuple[Path, Node]]:
-        """Folders before what is in them. What stands in a folder that did not survive is gone with it."""
+    def survivors(self, choose: Choose, written_back: int) -> Iterator[tuple[Path, Node, int]]:
+        """Each with the number of the call up to which its changes are stored. Folders come before what is in them.
+
+        What stands in a folder that did not survive is gone with it.
+        """
         names = dict(self._stored)
+        stored_with_name: dict[Node, int] = {}
         at_least = sum(change.number <= written_back for change in self._later)
         for change in self._later[: at_least + choose(len(self._later) - at_least + 1)]:
             change.onto(names)
+            if change.replaces:
+                stored_with_name[change.node] = change.number
         there = {self._root}
         for path in sorted(names):
             if path != self._root and path.parent in there:
                 there.add(path)
-                yield path, names[path]
+                yield path, names[path], max(written_back, stored_with_name.get(names[path], 0))

@@ -126,6 +126,16 @@ def test_a_rename_needs_a_sync_of_the_folder() -> None:
     assert left(log) == {"b": b"one"}
 
 
+def test_a_file_renamed_over_another_one_takes_what_it_holds_with_it() -> None:
+    log = Log().opened("a", 3).wrote("a", 3, "old").call("fsync", at("a", 3)).opened("b", 4).wrote("b", 4, "new")
+    log.call("rename", named("b"), named("a"))
+    assert left(log) == {"a": b"old"}
+    answers = iter([2])  # both changes of names: "b" came, and took the place of "a"
+    assert log.disk().survivors(lambda _states: next(answers)) == {Path("a"): b"new"}
+    log.opened("", 5, "O_RDONLY|O_DIRECTORY").call("fsync", at("", 5))
+    assert left(log) == {"a": b"new"}
+
+
 def test_a_removal_needs_a_sync_of_the_folder() -> None:
     log = Log().opened("a", 3).wrote("a", 3, "one").call("fsync", at("a", 3)).call("unlink", named("a"))
     assert left(log) == {"a": b"one"}
