@@ -36,9 +36,9 @@ fix: setup ## let ruff repair and format what it can
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
 
-bench: ## measure ourselves beside our peers (ARGS=--quick: under 40 s a benchmark; docs/benchmarks.md)
+bench: ## measure ourselves beside our peers, make docs/benchmarks.md (ARGS=--quick: under 40 s a benchmark)
 	@tools/bootstrap.sh bench
-	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python "$$script" $(ARGS) || exit 1; done
+	@$(BIN)/python benchmarks/run_all.py $(ARGS)
 
 train: ## train the weight model anew, on rendered pictures (docs/guides/train-a-model.md)
 	@tools/bootstrap.sh train

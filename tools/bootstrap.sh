@@ -52,9 +52,12 @@ missing_programs() {
     if [ "$PURPOSE" != up ] || [ -z "${AMQP_URL:-}" ]; then
         [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || printf ' rabbitmq-server'
     fi
-    # Tests make a disk fail with the first, look at pages with the second, and speak as any device would with the third.
-    if [ "$PURPOSE" = test ]; then
+    # Tests make a disk fail with it, and benchmarks cut its power.
+    if [ "$PURPOSE" = test ] || [ "$PURPOSE" = bench ]; then
         command -v strace >/dev/null || printf ' strace'
+    fi
+    # Tests look at pages with the first, and speak as any device would with the second.
+    if [ "$PURPOSE" = test ]; then
         command -v chromium >/dev/null || printf ' chromium'
         command -v mosquitto_pub >/dev/null || printf ' mosquitto-clients'
     fi
@@ -183,7 +186,7 @@ pip_install() {
 
 install_python_packages() {
     say "installing the Python packages of $LOCK (about a minute, once)"
-    pip_install --require-hashes -r "$LOCK" ||
+    pip_install --no-deps --require-hashes -r "$LOCK" ||
         fail "pip could not install the packages of $LOCK (see above)." "Is there a connection to the package index?"
     [ "$VENV" != .venv-peers ] || return 0
     say "installing farmiq from this checkout"

@@ -8,6 +8,7 @@ at the same moments, on the same disk:
     sync         everything appended so far survives a power cut when this returns
     check        looks for damage, where that is a step of its own
     pieces       reads every sample from the start, as many at a time as a forwarder would send
+    readings     the same, sample by sample, for whoever asks what came back and not how fast
 
 `catalogue.py` lists them. `run.py` makes the moves of one store in a process of its own.
 """
@@ -17,6 +18,9 @@ from collections.abc import Iterator
 
 Sample = tuple[int, int, int, int, float]
 """Wall time and monotonic time in microseconds, channel, quality of the wall time, value."""
+
+Reading = tuple[int, int, float]
+"""Wall time in milliseconds, channel, value: what every store gives back."""
 
 CHANNELS = 10
 PIECE_SAMPLES = 500  # what the node-forwarder puts into one message
@@ -36,6 +40,9 @@ class Store(ABC):
     @abstractmethod
     def pieces(self) -> Iterator[int]:
         """Reads everything from the start, piece by piece; answers how many samples were in each."""
+
+    @abstractmethod
+    def readings(self) -> Iterator[Reading]: ...
 
     def check(self) -> None:  # noqa: B027 - most stores have nothing to do here, or did it while opening
         """Nothing, unless the store has a step for it."""

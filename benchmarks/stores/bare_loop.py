@@ -6,7 +6,7 @@ from pathlib import Path
 from struct import Struct
 from zlib import crc32
 
-from stores import PIECE_SAMPLES, Sample, Store
+from stores import PIECE_SAMPLES, Reading, Sample, Store
 
 FRAME_BYTES = 40
 _BODY = Struct("<HBBQqQd")
@@ -37,6 +37,11 @@ class BareLoop(Store):
     def pieces(self) -> Iterator[int]:
         for offset in range(0, self._frames * FRAME_BYTES, PIECE_SAMPLES * FRAME_BYTES):
             yield len(list(_WHOLE.iter_unpack(os.pread(self._fd, PIECE_SAMPLES * FRAME_BYTES, offset))))
+
+    def readings(self) -> Iterator[Reading]:
+        frames = _WHOLE.iter_unpack(os.pread(self._fd, self._frames * FRAME_BYTES, 0))
+        for _length, _kind, _quality, _seq, wall_us, channel, value, _crc in frames:
+            yield wall_us // 1000, channel & 0xFFFF, value
 
 
 def _good_frames(data: bytes) -> int:

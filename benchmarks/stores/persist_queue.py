@@ -7,7 +7,7 @@ from typing import Any
 
 import persistqueue  # type: ignore[import-not-found]  # installed in .venv-peers only
 
-from stores import Sample, Store
+from stores import Reading, Sample, Store
 
 
 class _PersistQueue(Store):
@@ -24,10 +24,19 @@ class _PersistQueue(Store):
             self._queue.put(sample)
 
     def pieces(self) -> Iterator[int]:
+        for item in self._items():
+            yield len(item) if self._packs_groups else 1
+
+    def readings(self) -> Iterator[Reading]:
+        for item in self._items():
+            for wall_us, _monotonic_us, channel, _quality, value in item if self._packs_groups else [item]:
+                yield wall_us // 1000, channel, value
+
+    def _items(self) -> Iterator[Any]:
         while self._queue.qsize():
             item = self._queue.get(block=False)
             self._forget(item)
-            yield len(item) if self._packs_groups else 1
+            yield item
 
     def sync(self) -> None:
         """Every `put` of the SQLite queue is a synced transaction already."""

@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from stores import PIECE_SAMPLES, Sample, Store, StoreFailed
+from stores import PIECE_SAMPLES, Reading, Sample, Store, StoreFailed
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS samples (
@@ -49,6 +49,10 @@ class SqliteWal(Store):
         cursor = self._database.execute(_READ)
         while rows := cursor.fetchmany(PIECE_SAMPLES):
             yield len(rows)
+
+    def readings(self) -> Iterator[Reading]:
+        for _seq, wall_us, _monotonic_us, channel, _quality, value in self._database.execute(_READ):
+            yield wall_us // 1000, channel, value
 
 
 def sync_log(database: Path) -> None:

@@ -24,7 +24,7 @@ from thingsboard_gateway.storage.sqlite.sqlite_event_storage import (  # type: i
 )
 from thingsboard_gateway.tb_utility.tb_logger import TbLogger  # type: ignore[import-not-found]  # as above
 
-from stores import CHANNELS, PIECE_SAMPLES, Sample, Store, StoreFailed
+from stores import CHANNELS, PIECE_SAMPLES, Reading, Sample, Store, StoreFailed
 from stores.sqlite_wal import sync_log
 
 POLLS_A_RECORD = 38  # of 10 channels; 39 would be more than 8196 bytes
@@ -50,6 +50,12 @@ class _Gateway(Store):
             self._storage.event_pack_processing_done()
             yield sum(len(entry["values"]) for telemetry in readings for entry in telemetry)
 
+    def readings(self) -> Iterator[Reading]:
+        while records := self._storage.get_event_pack():
+            for record in records:
+                yield from _readings(record)
+            self._storage.event_pack_processing_done()
+
 
 def _record(samples: list[Sample]) -> str:
     telemetry = [
@@ -58,6 +64,16 @@ def _record(samples: list[Sample]) -> str:
     ]
     readings = {"deviceName": "node-1", "deviceType": "default", "telemetry": telemetry, "attributes": {}}
     return str(simplejson.dumps(readings, separators=(",", ":"), skipkeys=True, ignore_nan=True))
+
+
+def _readings(record: str) -> Iterator[Reading]:
+    try:
+        telemetry = simplejson.loads(record)["telemetry"]
+    except ValueError:
+        return  # the gateway logs such a record and skips it
+    for entry in telemetry:
+        for name, value in entry["values"].items():
+            yield entry["ts"], int(name.removeprefix("temperature-")), value
 
 
 class FileStorage(_Gateway):

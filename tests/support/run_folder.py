@@ -34,16 +34,20 @@ def locked(path: Path) -> Iterator[None]:
 
 class RunFolder:
     def __init__(self) -> None:
-        for abandoned in _all_runs().iterdir():
-            _remove_if_abandoned(abandoned)
-        self.path = Path(tempfile.mkdtemp(dir=_all_runs()))
-        self._warden = subprocess.Popen(
-            [sys.executable, "-m", "support.run_folder", str(self.path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-            start_new_session=True,
-        )
+        remove_abandoned()
+        # Locked before others can see it, or a run that starts meanwhile takes it for abandoned. The warden inherits the lock.
+        made = Path(tempfile.mkdtemp())
+        with (made / "lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.path = made.rename(_all_runs() / made.name)
+            self._warden = subprocess.Popen(
+                [sys.executable, "-m", "support.run_folder", str(self.path)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+                start_new_session=True,
+                pass_fds=[lock.fileno()],
+            )
         assert self._warden.stdout is not None
         if self._warden.stdout.readline() != b"watching\n":
             raise RuntimeError("the warden of the test servers did not start")
@@ -54,6 +58,11 @@ class RunFolder:
         self._warden.stdin.close()
         self._warden.wait(timeout=60)
         self._warden.stdout.close()
+
+
+def remove_abandoned() -> None:
+    for folder in _all_runs().iterdir():
+        _remove_if_abandoned(folder)
 
 
 def _remove_if_abandoned(folder: Path) -> None:
@@ -80,12 +89,10 @@ def _end_everything_in(folder: Path) -> None:
 
 
 def _watch(folder: Path) -> None:
-    with (folder / "lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        sys.stdout.write("watching\n")
-        sys.stdout.flush()
-        sys.stdin.buffer.read()
-        _end_everything_in(folder)
+    sys.stdout.write("watching\n")
+    sys.stdout.flush()
+    sys.stdin.buffer.read()
+    _end_everything_in(folder)
 
 
 if __name__ == "__main__":

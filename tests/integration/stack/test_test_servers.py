@@ -4,8 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from support import run_folder
 from support.waiting import wait_for
 
 RUN = """
@@ -37,6 +42,24 @@ def test_a_test_run_that_is_killed_leaves_no_server_and_no_file(tmp_path: Path) 
     wait_for(lambda: not Path(folder).exists(), what="the removal of the run's folder")
     wait_for(lambda: _is_gone(int(pid)), what="the end of the server")
     assert not outside.exists()
+
+
+def test_a_test_run_that_starts_while_another_one_starts_leaves_it_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = subprocess.Popen
+
+    def start_after_another_run(*arguments: Any, **more: Any) -> subprocess.Popen[bytes]:
+        run_folder.remove_abandoned()
+        return start(*arguments, **more)
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(subprocess, "Popen", start_after_another_run)
+    run = run_folder.RunFolder()
+    run_folder.remove_abandoned()
+    assert run.path.exists()
+    run.close()
+    assert not run.path.exists()
 
 
 def _is_gone(pid: int) -> bool:
