@@ -6,8 +6,9 @@ from typing import Final
 from uuid import UUID
 
 from farmiq.backup.manifest import Tier
+from farmiq.cloud.ingestion.identity import current_epoch as cloud_epoch
 from farmiq.cloud.media_store import store as cloud_pictures
-from farmiq.edge.ingress_gateway.identity import current_epoch
+from farmiq.edge.ingress_gateway.identity import current_epoch as edge_epoch
 from farmiq.edge.media_store import store as edge_pictures
 from farmiq.kit.object_inventory import Expected
 from farmiq.kit.postgres import Connection
@@ -29,7 +30,7 @@ class Place:
 
 
 async def epoch_of(connection: Connection, tier: Tier) -> UUID | None:
-    return await current_epoch(connection) if tier == "edge" else None
+    return await (edge_epoch if tier == "edge" else cloud_epoch)(connection)
 
 
 def expected_pictures(connection: Connection, place: Place) -> AsyncIterator[Expected]:
