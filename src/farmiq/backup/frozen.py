@@ -12,7 +12,7 @@ from farmiq.backup.errors import OtherTier
 from farmiq.backup.manifest import DatabaseFacts
 from farmiq.backup.tiers import Place, epoch_of, expected_pictures
 from farmiq.kit.logging import mask
-from farmiq.kit.postgres import AWAY, Connection, DatabaseAway
+from farmiq.kit.postgres import AWAY, Connection, DatabaseAway, prepare
 from farmiq.timeseries.fingerprint import coverage_sha256
 
 APPLICATION: Final = "farmiq-backup"
@@ -30,6 +30,7 @@ async def connected(database_url: str) -> AsyncIterator[Connection]:
     except AWAY as error:
         raise DatabaseAway(f"PostgreSQL does not answer at {mask(database_url)}: {error}") from error
     try:
+        await prepare(connection)
         yield connection
     finally:
         await connection.close(timeout=5)

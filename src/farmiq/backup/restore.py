@@ -16,6 +16,7 @@ from farmiq.backup.errors import BackupDamaged, BackupError, OtherTier, Services
 from farmiq.backup.lives import Life
 from farmiq.backup.manifest import DATABASE, Manifest, Tier, read_manifest, tier_folder
 from farmiq.backup.object_returns import Returned, return_objects
+from farmiq.backup.reconciling import reconcile
 from farmiq.backup.tiers import Place, Say
 from farmiq.backup.verify import differing_rows, verify
 from farmiq.contracts.services import SERVICES
@@ -50,7 +51,8 @@ WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_n
 
 
 class Restored(Struct, frozen=True, kw_only=True):
-    """`migrated` are the revisions that the backup's schema lacked."""
+    """`migrated` are the revisions that the backup's schema lacked; `repaired`, what its rows and pictures did not agree about,
+    in the words of `farmiq media check`."""
 
     tier: Tier
     folder: str
@@ -58,6 +60,7 @@ class Restored(Struct, frozen=True, kw_only=True):
     rows: int
     migrated: list[str]
     pictures: Returned
+    repaired: dict[str, int]
     life: Life
 
 
@@ -79,12 +82,14 @@ async def restore(
     say("bringing the pictures back")
     with closing(open_store(place.store)) as store:
         pictures = await return_objects(store, place.store.media_bucket, below, say)
-    migrated = await migrate(place.database_url, f"farmiq.{place.tier}.migrations")
-    async with frozen.connected(place.database_url) as connection:
-        say("beginning its new life")
-        async with connection.transaction():
-            life = await lives.begin(connection, manifest)
-            await connection.execute(_OPEN)
+        migrated = await migrate(place.database_url, f"farmiq.{place.tier}.migrations")
+        async with frozen.connected(place.database_url) as connection:
+            say("comparing rows and pictures")
+            repaired = await reconcile(connection, place, store)
+            say("beginning its new life")
+            async with connection.transaction():
+                life = await lives.begin(connection, manifest)
+                await connection.execute(_OPEN)
     return Restored(
         tier=place.tier,
         folder=str(below),
@@ -92,6 +97,7 @@ async def restore(
         rows=sum(manifest.database.rows.values()),
         migrated=migrated,
         pictures=pictures,
+        repaired=repaired,
         life=life,
     )
 

@@ -130,6 +130,42 @@ def restore_backup(
         _show_restored(restored)
 
 
+@backup.command("drill")
+def drill_backup(
+    tier: Which = Tiers.BOTH,
+    source: Annotated[
+        Path | None, typer.Option("--from", help="Restore this backup, instead of making one of a farm that measures.")
+    ] = None,
+    seconds: Annotated[int, typer.Option(min=1, help="How long to measure, before the backup and after it.")] = 60,
+    patience: Annotated[int, typer.Option(min=1, help="How many seconds to wait for what is sent again.")] = 300,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the folder for a look, with everything stopped.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Lose everything on purpose, in a farm of its own, and come back from a backup.
+
+    Starts a farm in a folder and on ports of its own, measures, backs up, measures on, loses the disks of the tier (both unless
+    --tier says which), restores, and compares with a ledger from before. Exit code 0 only when nothing is gone. The farm that
+    runs on this machine is not touched.
+    """
+    import msgspec
+
+    from farmiq.backup.drill_report import Drilled
+    from farmiq.cli.backup_drill import run_drill, show_drill, show_restorable
+    from farmiq.cli.backup_places import chosen, tiers_to_read
+
+    if source is not None:
+        tiers_to_read(source, tier)
+    tell = (lambda _: None) if as_json else say
+    done = run_drill(chosen(tier), source, seconds=seconds, patience_seconds=patience, is_kept=keep, tell=tell)
+    if as_json:
+        say_json(msgspec.to_builtins(done))
+    elif isinstance(done, Drilled):
+        show_drill(done)
+    else:
+        show_restorable(done)
+    raise typer.Exit(exits.OK if done.has_held else exits.FAILED)
+
+
 def _confirm(folder: Path, tiers: Sequence[str]) -> None:
     import sys
 

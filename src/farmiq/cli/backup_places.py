@@ -1,6 +1,5 @@
 """Which databases and object stores a backup is about: those that the environment names, else those of this machine's farm."""
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,7 +50,12 @@ def places_of(
             )
         yield [_place(tier, environ, command) for tier in tiers]
     elif is_restoring:
-        with _servers_only(environ):
+        from farmiq.backup.servers import servers_only
+        from farmiq.cli.running import this_home
+
+        home = this_home(environ)
+        _refuse_running(home)
+        with servers_only(home, environ):
             yield [_place(tier, environ, command) for tier in tiers]
     else:
         yield [_place(tier, environ, command) for tier in tiers]
@@ -70,21 +74,6 @@ def _place(tier: "TierName", environ: Mapping[str, str], command: str) -> "Place
     logging.configure("ERROR")
     url = database_url(Tier(tier), environ, command)
     return Place(tier, url, load(ObjectStoreSettings, with_object_store(environ, tier)))
-
-
-@contextmanager
-def _servers_only(environ: Mapping[str, str]) -> "Iterator[None]":
-    from farmiq.cli.running import this_home
-    from farmiq.stack import control
-
-    home = this_home(environ)
-    _refuse_running(home)
-    control.start(home, os.environ, ())
-    try:
-        control.wait_until_healthy(home, lambda _: None)
-        yield
-    finally:
-        control.stop(home)
 
 
 def _refuse_running(home: "Home") -> None:
