@@ -17,6 +17,7 @@ from farmiq.backup.lives import Life
 from farmiq.backup.manifest import DATABASE, Manifest, Tier, read_manifest, tier_folder
 from farmiq.backup.object_returns import Returned, return_objects
 from farmiq.backup.reconciling import reconcile
+from farmiq.backup.replaced import NotInBackup, not_in_backup, read_held
 from farmiq.backup.tiers import Place, Say
 from farmiq.backup.verify import differing_rows, verify
 from farmiq.contracts.services import SERVICES
@@ -52,7 +53,7 @@ WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_n
 
 class Restored(Struct, frozen=True, kw_only=True):
     """`migrated` are the revisions that the backup's schema lacked; `repaired`, what its rows and pictures did not agree about,
-    in the words of `farmiq media check`."""
+    in the words of `farmiq media check`. `not_in_backup` is None when the database before could not be read."""
 
     tier: Tier
     folder: str
@@ -61,6 +62,7 @@ class Restored(Struct, frozen=True, kw_only=True):
     migrated: list[str]
     pictures: Returned
     repaired: dict[str, int]
+    not_in_backup: NotInBackup | None
     life: Life
 
 
@@ -76,6 +78,7 @@ async def restore(
     async with frozen.connected(place.database_url) as connection:
         await _refuse_services(connection)
         await _refuse_data(connection, place, is_replacing=is_replacing)
+        held = await read_held(connection, place.tier, manifest.database.taken_at)
         say(f"emptying the {place.tier} database")
         await connection.execute(_CLEAR)
     await _restore_rows(place, below, manifest, say)
@@ -86,6 +89,7 @@ async def restore(
         async with frozen.connected(place.database_url) as connection:
             say("comparing rows and pictures")
             repaired = await reconcile(connection, place, store)
+            lacking = await not_in_backup(connection, place.tier, held) if held else None
             say("beginning its new life")
             async with connection.transaction():
                 life = await lives.begin(connection, manifest)
@@ -98,6 +102,7 @@ async def restore(
         migrated=migrated,
         pictures=pictures,
         repaired=repaired,
+        not_in_backup=lacking,
         life=life,
     )
 

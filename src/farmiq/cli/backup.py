@@ -211,5 +211,29 @@ def _show_restored(restored: "Restored") -> None:
     say(f"  pictures: {restored.pictures.stored} brought back, {restored.pictures.kept} were still there")
     if restored.migrated:
         say(f"  schema brought to this version: {', '.join(restored.migrated)}")
-    if restored.life.epoch is not None:
-        say(f"  epoch: {restored.life.epoch}, before {restored.life.epoch_before}")
+    for kind, count in restored.repaired.items():
+        say(f"  pictures, {kind.replace('_', ' ')}: {count} repaired")
+    say(f"  epoch: {restored.life.epoch}, before {restored.life.epoch_before}")
+    if restored.life.resend_since is not None:
+        say(
+            f"  each edge sends again what it was acknowledged since {restored.life.resend_since:%Y-%m-%d %H:%M:%S} UTC"
+        )
+    else:
+        say("  nodes and weigh stations send again what they still have")
+    _show_lacking(restored)
+
+
+def _show_lacking(restored: "Restored") -> None:
+    lacking = restored.not_in_backup
+    if lacking is None:
+        say("  What it held before could not be read. When everything runs again, farmiq audit says what is gone.")
+        return
+    for device, count in lacking.samples.items():
+        say(f"  not in the backup: {count} samples of {device}")
+    for session in lacking.sessions:
+        say(f"  not in the backup: the weighing {session}")
+    for name in lacking.speakers:
+        what = "device" if restored.tier == "edge" else "edge"
+        say(f"  not in the backup: the {what} {name}. Add it again before the services start, or it is refused.")
+    if lacking.samples or lacking.sessions:
+        say("  When everything runs again, farmiq audit says what of it is gone for good.")

@@ -42,7 +42,7 @@ RETRY: tuple[type[BaseException], ...] = AWAY + ROLLED_BACK
 RESTORING = "farmiq: a restore is under way"
 """The comment of the schema while a backup is being restored into it. Until it is gone no service may speak for this database:
 it would speak under the epoch of the life that has ended."""
-RESTORE_UNFINISHED = f"SELECT obj_description('public'::regnamespace) = '{RESTORING}'"
+RESTORE_UNFINISHED = f"SELECT obj_description(to_regnamespace('public')) = '{RESTORING}'"
 
 
 class DatabaseAway(Transient):
