@@ -82,7 +82,8 @@ async def _create(place: Place, below: Path, say: Say, previous: Path | None) ->
 async def _dump(place: Place, below: Path, say: Say) -> DatabaseFacts:
     async with frozen.frozen(place) as (connection, snapshot):
         say(f"dumping the {place.tier} database")
-        await pg_tools.dump(place.database_url, snapshot, below / DATABASE)
+        major = await frozen.server_major(connection)
+        await pg_tools.dump(place.database_url, snapshot, below / DATABASE, major=major)
         say("counting what it held")
         found = await frozen.facts(connection, place)
         await frozen.write_expected(connection, place, below / EXPECTED)

@@ -57,6 +57,10 @@ async def facts(connection: Connection, place: Place) -> DatabaseFacts:
     )
 
 
+async def server_major(connection: Connection) -> int:
+    return int(await connection.fetchval("SHOW server_version_num")) // 10_000
+
+
 async def count_rows(connection: Connection) -> dict[str, int]:
     """Of every table, and of every partition by itself."""
     names = [row["relname"] for row in await connection.fetch(_TABLES)]

@@ -109,9 +109,10 @@ async def restore(
 
 async def _restore_rows(place: Place, below: Path, manifest: Manifest, say: Say) -> None:
     say(f"restoring {sum(manifest.database.rows.values())} rows")
-    with tempfile.TemporaryDirectory(prefix="farmiq-restore-") as folder:
-        await pg_tools.restore(place.database_url, below / DATABASE, Path(folder) / "contents")
     async with frozen.connected(place.database_url) as connection:
+        major = await frozen.server_major(connection)
+        with tempfile.TemporaryDirectory(prefix="farmiq-restore-") as folder:
+            await pg_tools.restore(place.database_url, below / DATABASE, Path(folder) / "contents", major=major)
         say("comparing what came back")
         problems = differing_rows(manifest.database.rows, await frozen.count_rows(connection))
         if await coverage_sha256(connection) != manifest.database.coverage_sha256:

@@ -106,8 +106,9 @@ async def _restored_elsewhere(below: Path, manifest: Manifest, say: Say) -> list
         say("starting a PostgreSQL of its own")
         async with scratch_database(Path(folder)) as url:
             say("restoring into it")
-            await pg_tools.restore(url, below / DATABASE, Path(folder) / "contents")
             async with frozen.connected(url) as connection:
+                major = await frozen.server_major(connection)
+                await pg_tools.restore(url, below / DATABASE, Path(folder) / "contents", major=major)
                 rows = await frozen.count_rows(connection)
                 coverage = await coverage_sha256(connection)
     problems = differing_rows(manifest.database.rows, rows)
