@@ -2,7 +2,7 @@
 
 Edges keep what the cloud has acknowledged for `OUTBOX_RETENTION_DAYS`. The first answer under a new epoch has each of them send
 again what was acknowledged since the backup, and `MARGIN` before it: clocks differ, and an event that was accepted may have been
-on the bus, in no table yet. Pictures follow their events, because the cloud asks for those that it misses.
+on the bus, in no table yet. Pictures follow their events.
 """
 
 from datetime import datetime, timedelta

@@ -73,7 +73,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
                 life.until_stopped(listen(settings.database_url, wakeup, picture_wakeup, service=life.service))
             )
             group.create_task(life.until_stopped(sample(life, pool, counters, picture_counters)))
-            group.create_task(life.until_stopped(keep_resending(life, pool, wakeup, counters)))
+            group.create_task(life.until_stopped(keep_resending(life, pool, wakeup, picture_wakeup, counters)))
             group.create_task(life.until_stopped(keep_jobs(life, pool, housekeeping, replica)))
             if settings.sync_batch_events_seconds:
                 group.create_task(life.until_stopped(_report(life, pool, wakeup, settings)))

@@ -21,6 +21,11 @@ from support.waiting import eventually
 
 __all__ = ["cloud"]  # a fixture
 SERVICE = "edge-sync-forwarder"
+SENT_PICTURE = """
+INSERT INTO media_transfers (media_id, tenant_id, farm_id, barn_id, device_id, bucket, object_key, mime_type, size_bytes, sha256,
+                             captured_at, state, sent_at)
+VALUES ($1, 'demo', 'f', 'b', 'd', 'bucket', 'key', 'image/jpeg', 1, repeat('0', 64), now(), 'sent', now() - $2::interval)
+"""
 BEFORE = CloudLife(epoch=uuid4(), began_at=datetime(2026, 1, 1, tzinfo=UTC))
 
 
@@ -47,6 +52,9 @@ async def test_what_a_restored_cloud_lacks_is_sent_again_once(
     edge_url: str, edge_pool: Pool, cloud: ScriptedCloud
 ) -> None:
     cloud.otherwise = accept_as(BEFORE)
+    sent, older = uuid4(), uuid4()
+    for media_id, hours in ((sent, 0), (older, 5)):
+        await edge_pool.execute(SENT_PICTURE, media_id, timedelta(hours=hours))
     settings = forwarder_environ(edge_url, cloud.url, SYNC_BATCH_EVENTS_SECONDS="0")
 
     async def acked(count: int) -> bool:
@@ -65,6 +73,10 @@ async def test_what_a_restored_cloud_lacks_is_sent_again_once(
 
         await eventually(resent)
         assert await resend_page(edge_pool) is None
+    states = {
+        row["media_id"]: row["state"] for row in await edge_pool.fetch("SELECT media_id, state FROM media_transfers")
+    }
+    assert states == {sent: "pending", older: "sent"}
     rows = await edge_pool.fetch("SELECT resend_since, resend_until, resend_after FROM sync_state")
     assert [tuple(row) for row in rows] == [(None, None, None)]
 
