@@ -9,16 +9,16 @@ import asyncpg
 import pytest
 
 from farmiq.backup.create import create
-from farmiq.backup.errors import BackupDamaged, NotABackup, TargetHoldsData
+from farmiq.backup.errors import BackupDamaged, NotABackup, ServicesRunning, TargetHoldsData
 from farmiq.backup.manifest import MANIFEST, object_path, read_manifest
 from farmiq.backup.restore import restore
 from farmiq.backup.verify import verify
 from farmiq.cli import exits
 from farmiq.edge.ingress_gateway.identity import current_epoch
-from farmiq.kit.postgres import RestoreUnfinished, require_schema
+from farmiq.kit.postgres import RestoreUnfinished, SchemaMissing, require_schema
 from farmiq.outbox.claim import claim
 from integration.backup.conftest import EdgeWorld
-from support.gateway import assert_exactly_once
+from support.gateway import assert_exactly_once, register
 from support.media_world import objects_of
 from support.outbox_rows import count_by_status
 
@@ -62,28 +62,38 @@ async def test_events_that_were_in_hand_are_pending_again_without_an_attempt(
     assert await edge.pool.fetchval("SELECT attempt_count FROM sync_outbox") == 0
 
 
-async def test_a_restore_asks_before_it_replaces_and_refuses_while_services_run(
-    edge: EdgeWorld, tmp_path: Path
+async def test_a_restore_asks_before_it_replaces_and_names_what_the_backup_lacks(
+    edge: EdgeWorld, tmp_path: Path, quietly: Say
 ) -> None:
     await edge.take(1, 10)
-    folder = str(tmp_path / "backup")
-    made = await edge.command("backup", "create", "--to", folder, "--tier", "edge")
-    assert made.returncode == exits.OK, made.stderr
-    assert "rows as of" in made.stdout
-    told = await edge.command("backup", "restore", folder)
+    await create(edge.place, tmp_path / "backup", quietly)
+    await edge.take(11, 15)
+    await register(edge.pool, "node-2")
+    asked = ("backup", "restore", str(tmp_path / "backup"))
+    told = await edge.command(*asked)
     assert told.returncode == exits.FAILED
     assert "the edge database has rows in streams, telemetry_raw, sync_outbox" in told.stderr
     assert "--replace" in told.stderr
-    assert (await edge.command("backup", "restore", folder, "--replace")).returncode == exits.USAGE
-    gateway = await _connected_as(edge, "edge-ingress-gateway")
-    told = await edge.command("backup", "restore", folder, "--replace", "--yes")
-    assert (told.returncode, "edge-ingress-gateway is connected" in told.stderr) == (exits.FAILED, True)
-    await gateway.close()
-    done = await edge.command("backup", "restore", folder, "--replace", "--yes", "--json")
+    assert (await edge.command(*asked, "--replace")).returncode == exits.USAGE
+    await edge.pool.expire_connections()
+    done = await edge.command(*asked, "--replace", "--yes", "--json")
     assert done.returncode == exits.OK, done.stderr
     [restored] = json.loads(done.stdout)
+    assert restored["not_in_backup"] == {"samples": {"node-1": 5}, "sessions": [], "speakers": ["node-2"]}
     async with edge.pool.acquire() as connection:
         assert restored["life"]["epoch"] == str(await current_epoch(connection))
+
+
+async def test_nothing_is_restored_under_a_service_that_is_connected(
+    edge: EdgeWorld, tmp_path: Path, quietly: Say
+) -> None:
+    await edge.take(1, 10)
+    await create(edge.place, tmp_path / "backup", quietly)
+    gateway = await _connected_as(edge, "edge-ingress-gateway")
+    with pytest.raises(ServicesRunning, match="edge-ingress-gateway is connected"):
+        await restore(edge.place, tmp_path / "backup", quietly, is_replacing=True)
+    await gateway.close()
+    await assert_exactly_once(edge.pool, edge.stream, 10)
 
 
 async def test_what_was_changed_in_the_folder_is_found_and_nothing_is_restored(
@@ -111,12 +121,12 @@ async def test_what_was_changed_in_the_folder_is_found_and_nothing_is_restored(
     await assert_exactly_once(edge.pool, edge.stream, 10)
 
 
-async def test_a_deep_look_restores_into_a_postgresql_of_its_own(edge: EdgeWorld, tmp_path: Path) -> None:
+async def test_a_deep_look_restores_into_a_postgresql_of_its_own(edge: EdgeWorld, tmp_path: Path, quietly: Say) -> None:
     await edge.take(1, 1000)
     folder = tmp_path / "backup"
-    await edge.command("backup", "create", "--to", str(folder), "--tier", "edge")
-    sound = await edge.command("backup", "verify", str(folder), "--deep")
-    assert (sound.returncode, "restored into a database of its own" in sound.stdout) == (exits.OK, True), sound.stderr
+    made = await edge.command("backup", "create", "--to", str(folder), "--tier", "edge")
+    assert (made.returncode, "rows as of" in made.stdout) == (exits.OK, True), made.stderr
+    assert (await verify(folder, "edge", quietly, is_deep=True)).problems == []
     path = folder / "edge" / MANIFEST
     path.write_text(path.read_text().replace('"telemetry_agg": ', '"telemetry_agg": 7'))
     told = await edge.command("backup", "verify", str(folder), "--deep", "--json")
@@ -159,11 +169,7 @@ async def test_nobody_else_reads_a_backup_and_no_secret_is_in_it(edge: EdgeWorld
 
 @pytest.mark.parametrize(
     ("target", "moment"),
-    [
-        ("farmiq.backup.pg_tools:dump", "after"),
-        ("farmiq.backup.create:copy_objects", "after"),
-        ("farmiq.backup.create:write_manifest", "before"),
-    ],
+    [("farmiq.backup.create:copy_objects", "after"), ("farmiq.backup.create:write_manifest", "before")],
 )
 async def test_a_backup_that_was_killed_is_none_and_goes_on_when_repeated(
     edge: EdgeWorld, tmp_path: Path, quietly: Say, target: str, moment: str
@@ -171,42 +177,44 @@ async def test_a_backup_that_was_killed_is_none_and_goes_on_when_repeated(
     await edge.take(1, 10)
     await edge.take_pictures(1)
     folder = tmp_path / "backup"
-    arguments = ("backup", "create", "--to", str(folder), "--tier", "edge")
-    assert await edge.dying(target, moment, 1, *arguments) == -9
+    killed = await edge.dying(target, moment, 1, "backup", "create", "--to", str(folder), "--tier", "edge")
+    assert killed == -9
     with pytest.raises(NotABackup):
         read_manifest(folder / "edge")
-    assert (await edge.command("backup", "restore", str(folder), "--tier", "edge")).returncode == exits.FAILED
-    again = await edge.command(*arguments)
-    assert again.returncode == exits.OK, again.stderr
+    with pytest.raises(NotABackup):
+        await restore(edge.place, folder, quietly)
+    copied = {path.name: path.stat().st_mtime_ns for path in (folder / "edge" / "objects").rglob("*") if path.is_file()}
+    assert len(copied) == 1
+    await create(edge.place, folder, quietly)
     assert (await verify(folder, "edge", quietly)).problems == []
+    # What had been copied was not copied again.
+    again = {path.name: path.stat().st_mtime_ns for path in (folder / "edge" / "objects").rglob("*") if path.is_file()}
+    assert again == copied
 
 
 @pytest.mark.parametrize(
     ("target", "moment"),
     [
         ("farmiq.backup.pg_tools:restore", "before"),
-        ("farmiq.backup.pg_tools:restore", "after"),
         ("farmiq.backup.restore:return_objects", "after"),
-        ("farmiq.backup.lives:begin", "before"),
         ("farmiq.backup.lives:begin", "after"),
     ],
 )
 async def test_no_service_starts_on_a_restore_that_was_killed_and_repeating_it_ends_it(
-    edge: EdgeWorld, tmp_path: Path, target: str, moment: str
+    edge: EdgeWorld, tmp_path: Path, quietly: Say, target: str, moment: str
 ) -> None:
     before = await edge.take(1, 100)
-    folder = str(tmp_path / "backup")
-    await edge.command("backup", "create", "--to", folder, "--tier", "edge")
+    folder = tmp_path / "backup"
+    await create(edge.place, folder, quietly)
     await edge.take(101, 120)
     await edge.pool.expire_connections()
-    killed = await edge.dying(target, moment, 1, "backup", "restore", folder, "--replace", "--yes")
+    killed = await edge.dying(target, moment, 1, "backup", "restore", str(folder), "--replace", "--yes")
     assert killed == -9
-    if target != "farmiq.backup.pg_tools:restore" or moment == "after":
-        with pytest.raises(RestoreUnfinished):
-            await require_schema(edge.pool)
-    again = await edge.command("backup", "restore", folder)
-    assert again.returncode == exits.OK, again.stderr
+    with pytest.raises((SchemaMissing, RestoreUnfinished)):
+        await require_schema(edge.pool)
+    await restore(edge.place, folder, quietly)
     await require_schema(edge.pool)
+    await edge.pool.expire_connections()
     told = await edge.take(101, 120)
     assert told.epoch != before.epoch
     await assert_exactly_once(edge.pool, edge.stream, 120)
