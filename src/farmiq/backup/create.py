@@ -27,6 +27,7 @@ from farmiq.backup.manifest import (
 )
 from farmiq.backup.object_copies import Earlier, copy_objects, object_facts, sum_of
 from farmiq.backup.tiers import Place, Say
+from farmiq.backup.troubles import explained
 from farmiq.kit.ids import new_id
 from farmiq.kit.s3_settings import open_store
 from farmiq.spool import lock
@@ -40,6 +41,11 @@ CUT: Final = "objects.cut.jsonl"
 
 async def create(place: Place, folder: Path, say: Say, *, previous: Path | None = None) -> Manifest:
     """A backup below `folder`. Begun before and cut, it goes on with the pictures that are there already."""
+    with explained(folder):
+        return await _create_alone(place, folder, say, previous)
+
+
+async def _create_alone(place: Place, folder: Path, say: Say, previous: Path | None) -> Manifest:
     below = tier_folder(folder, place.tier)
     if (below / MANIFEST).exists():
         raise FolderTaken(f"{below} holds a backup already", fix="farmiq backup create --to ANOTHER_FOLDER")

@@ -19,6 +19,7 @@ from farmiq.backup.object_returns import Returned, return_objects
 from farmiq.backup.reconciling import reconcile
 from farmiq.backup.replaced import NotInBackup, not_in_backup, read_held
 from farmiq.backup.tiers import Place, Say
+from farmiq.backup.troubles import explained
 from farmiq.backup.verify import differing_rows, verify
 from farmiq.contracts.services import SERVICES
 from farmiq.kit.migrations import migrate
@@ -70,6 +71,11 @@ async def restore(
     place: Place, folder: Path, say: Say, *, is_replacing: bool = False, is_verified: bool = False
 ) -> Restored:
     """`is_verified`: the caller has just looked at every byte of it."""
+    with explained(folder):
+        return await _restore(place, folder, say, is_replacing=is_replacing, is_verified=is_verified)
+
+
+async def _restore(place: Place, folder: Path, say: Say, *, is_replacing: bool, is_verified: bool) -> Restored:
     below = tier_folder(folder, place.tier)
     manifest = read_manifest(below)
     _refuse_other_bucket(manifest, place)

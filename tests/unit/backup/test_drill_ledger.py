@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from uuid import UUID
 
 from farmiq.backup.drill_ledger import Missing, StreamSum, TierSum, ledger_of, missing_from
@@ -6,10 +7,10 @@ from farmiq.backup.verify import differing_rows
 STREAM, FIRST, SECOND = UUID(int=1), UUID(int=2), UUID(int=3)
 
 
-def tier(sessions: set[UUID], pictures: list[tuple[UUID | None, str]], **changes: int) -> TierSum:
+def tier(sessions: set[UUID], pictures: Sequence[tuple[UUID | None, str]], **changes: int) -> TierSum:
     sums = {"uncovered": 0, "not_stored": 0, "rows": 100, "rows_twice": 0, "lost": 0} | changes
     stream = StreamSum(stream_id=STREAM, **sums)
-    return TierSum(tier="edge", streams={STREAM: stream}, sessions=sessions, pictures=pictures)
+    return TierSum(tier="edge", streams={STREAM: stream}, sessions=sessions, pictures=list(pictures))
 
 
 BEFORE = ledger_of(
