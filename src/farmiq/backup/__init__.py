@@ -11,6 +11,6 @@ Away:     a database or an object store that does not answer ends the command wi
 
 The files, in the order of a backup's life: `tiers` (a tier's places), `frozen` (one moment of a database), `pg_tools`,
 `object_copies`, `manifest`, `create`; `verify`, `scratch`; `restore`, `object_returns`, `reconciling`, `replaced` (what is not in
-the backup), `lives` (what begins then); `troubles`. The drill: `drill`, `drill_from`, `drill_farm`, `drill_ledger`, `drill_report`;
-`servers` is for both.
+the backup), `lives` (what begins then); `troubles`. The drill: `drill`, `drill_from`, `drill_farm`, `drill_ledger`,
+`drill_report`; `servers` is for both.
 """
