@@ -5,6 +5,7 @@ import typer
 from farmiq import __version__
 from farmiq.cli import exits
 from farmiq.cli.audit import audit
+from farmiq.cli.backup import backup
 from farmiq.cli.cloud import cloud
 from farmiq.cli.console import console
 from farmiq.cli.demo import demo
@@ -76,3 +77,4 @@ app.add_typer(cloud)
 app.add_typer(dlq)
 app.add_typer(spool)
 app.add_typer(media)
+app.add_typer(backup)

@@ -1,6 +1,7 @@
 """Edge to cloud: the HTTP batch, its answer event by event, and the two bus events about batches."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
@@ -48,13 +49,25 @@ class EventResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: Annotated[str, Meta(max_length=512)] | None = None
 
 
+class CloudLife(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which life of the cloud's database answers. It begins anew when a backup is restored there.
+
+    An edge that hears of a new one sends again what was acknowledged since `resend_since`; absent, nothing was ever restored.
+    """
+
+    epoch: UUID
+    began_at: datetime
+    resend_since: datetime | None = None
+
+
 class EdgeBatchAnswer(Struct, frozen=True, kw_only=True):
-    """One result for each event, in the order of the events."""
+    """One result for each event, in the order of the events. A cloud older than `life` does not say it."""
 
     batch_id: Id | None
     accepted: EventCount
     duplicates: EventCount
     results: Annotated[list[EventResult], Meta(max_length=EDGE_BATCH_EVENTS_MAX)]
+    life: CloudLife | None = None
 
 
 class _EventId(Struct):
@@ -81,10 +94,11 @@ def event_id_of(event: msgspec.Raw) -> UUID | None:
         return None
 
 
-def answer_of(batch_id: str | None, results: Sequence[EventResult]) -> EdgeBatchAnswer:
+def answer_of(batch_id: str | None, results: Sequence[EventResult], life: CloudLife | None = None) -> EdgeBatchAnswer:
     return EdgeBatchAnswer(
         batch_id=batch_id,
         accepted=sum(result.status == "accepted" for result in results),
         duplicates=sum(result.status == "duplicate" for result in results),
         results=list(results),
+        life=life,
     )

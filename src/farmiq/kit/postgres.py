@@ -39,6 +39,11 @@ ROLLED_BACK: tuple[type[BaseException], ...] = (
 )
 RETRY: tuple[type[BaseException], ...] = AWAY + ROLLED_BACK
 
+RESTORING = "farmiq: a restore is under way"
+"""The comment of the schema while a backup is being restored into it. Until it is gone no service may speak for this database:
+it would speak under the epoch of the life that has ended."""
+RESTORE_UNFINISHED = f"SELECT obj_description(to_regnamespace('public')) = '{RESTORING}'"
+
 
 class DatabaseAway(Transient):
     """PostgreSQL does not answer. Work waits and goes on by itself when it is back."""
@@ -50,6 +55,12 @@ class SchemaMissing(Fatal):
     """The database has not been migrated. Run `farmiq migrate edge` or `farmiq migrate cloud` on it."""
 
     code = "schema_missing"
+
+
+class RestoreUnfinished(Fatal):
+    """A backup is being restored into this database, or somebody stopped half way. Run the same `farmiq backup restore` again."""
+
+    code = "restore_unfinished"
 
 
 async def open_pool(url: str, *, service: str, size_max: int = 8, patience_seconds: float = 60.0) -> Pool:
@@ -80,6 +91,8 @@ async def require_schema(pool: Pool) -> None:
         raise SchemaMissing(
             "The database has no tables yet. Run: farmiq migrate edge (or cloud), with its DATABASE_URL"
         )
+    if await pool.fetchval(RESTORE_UNFINISHED):
+        raise RestoreUnfinished("The restore of a backup into this database has not ended")
 
 
 async def _create(url: str, service: str, size_max: int) -> Pool:

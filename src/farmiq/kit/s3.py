@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
@@ -97,6 +98,14 @@ class Digest(msgspec.Struct, frozen=True):
     size_bytes: int
     sha256: bytes
     etag: str | None = None
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    """An object whose bytes are in a file now."""
+
+    size_bytes: int
+    sha256: bytes
+    content_type: str
 
 
 class ObjectStore:
@@ -204,6 +213,14 @@ class ObjectStore:
         """Size and SHA-256 of what the store gives back now, in flat memory. ObjectTooLarge before a byte of more is read."""
         return await self._call(partial(self._hash, bucket, key, bytes_max))
 
+    async def fetch(self, bucket: str, key: str, path: Path) -> Fetched:
+        """The body into a file, in flat memory. Whoever needs it to survive a power cut has to sync it."""
+        return await self._call(partial(self._save, bucket, key, path))
+
+    async def put_file(self, bucket: str, key: str, path: Path, *, content_type: str, sha256: bytes) -> None:
+        """Store a file's bytes, in flat memory; the store compares the checksum. ObjectExists when the key is taken."""
+        await self._call(partial(self._send_file, bucket, key, path, content_type, sha256))
+
     async def head(self, bucket: str, key: str) -> StoredObject:
         found = await self._call(partial(self._client.head_object, Bucket=bucket, Key=key))
         return StoredObject(key, found["ContentLength"], found["LastModified"])
@@ -297,6 +314,27 @@ class ObjectStore:
                 hashed.update(chunk)
                 size_bytes += len(chunk)
         return Digest(size_bytes, hashed.digest(), found.get("ETag"))
+
+    def _save(self, bucket: str, key: str, path: Path) -> Fetched:
+        found = self._client.get_object(Bucket=bucket, Key=key)
+        with closing(found["Body"]) as stream, path.open("wb") as file:
+            hashed, size_bytes = hashlib.sha256(), 0
+            for chunk in stream.iter_chunks(READ_BYTES):
+                file.write(chunk)
+                hashed.update(chunk)
+                size_bytes += len(chunk)
+        return Fetched(size_bytes, hashed.digest(), found["ContentType"])
+
+    def _send_file(self, bucket: str, key: str, path: Path, content_type: str, sha256: bytes) -> None:
+        with path.open("rb") as body:
+            self._client.put_object(
+                Bucket=bucket,
+                Key=key,
+                Body=body,
+                ContentType=content_type,
+                ChecksumSHA256=base64.b64encode(sha256).decode(),
+                IfNoneMatch="*",
+            )
 
     async def _call(self, work: Callable[[], T]) -> T:
         try:

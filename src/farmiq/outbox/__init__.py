@@ -27,7 +27,7 @@ puts it back, and it is sent again; the cloud knows its id and answers `duplicat
 
 The files, in the order of a row's life: `event`, `append`, `announcer` and `wakeup`, `claim`, `floors` (pure), `fencing`,
 `renew`, `suspects`, `verdicts` (pure), `settle`, `recovery`, `backlog` (what an operator asks), `unsent` (what the cloud does
-not have), `holders` (who has rows in hand), `redrive`, `retire`.
+not have), `holders` (who has rows in hand), `redrive`, `resend` (what the cloud had and lost), `retire`.
 """
 
 from farmiq.outbox.announcer import CHANNEL, Announcer

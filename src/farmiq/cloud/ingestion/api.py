@@ -12,11 +12,12 @@ from farmiq.cloud.ingestion.body import decoder_for, read_body
 from farmiq.cloud.ingestion.counters import Counters, Stats
 from farmiq.cloud.ingestion.expansion import Expansion
 from farmiq.cloud.ingestion.handlers import ingest
+from farmiq.cloud.ingestion.identity import current_life
 from farmiq.cloud.ingestion.pace import Pace
 from farmiq.cloud.ingestion.screening import refuse_strangers, screen
 from farmiq.cloud.ingestion.settings import IngestionSettings
 from farmiq.contracts.decoding import MalformedMessage
-from farmiq.contracts.sync import EdgeBatch, EdgeBatchAnswer, answer_of, decode_edge_batch
+from farmiq.contracts.sync import CloudLife, EdgeBatch, EdgeBatchAnswer, answer_of, decode_edge_batch
 from farmiq.kit.amqp import Publisher
 from farmiq.kit.clock import Clock
 from farmiq.kit.errors import Transient
@@ -54,11 +55,12 @@ def routes(
             expansion = Expansion(publisher) if settings.expand_telemetry_batches else None
             try:
                 results = await ingest(pool, publisher, screen(edge, batch.events, new_trace_id), expansion)
+                life = await _life(pool)
             except Transient as error:
                 counters.batches_deferred.labels(error.code).inc()
                 raise ApiError(503, error.code, str(error), retry_after_seconds=RETRY_AFTER_SECONDS) from error
         counters.answered(edge.edge_cluster_id, batch.batch_id, results)
-        return answer_of(batch.batch_id, results)
+        return answer_of(batch.batch_id, results, life)
 
     @get("/api/v1/ingestion/stats", tags=["edge"], sync_to_thread=False)
     def stats() -> Stats:
@@ -78,6 +80,14 @@ async def _authenticate(pool: Pool, request: AnyRequest) -> edges.Edge:
         # Under a name that is not masked: the id is no secret, and an operator finds the row with it.
         log.warning("edge_refused", code=error.code, credential_id=edges.id_of(token))
         raise ApiError(401, error.code, str(error)) from error
+    except RETRY as error:
+        raise DatabaseAway(f"PostgreSQL: {str(error) or type(error).__name__}") from error
+
+
+async def _life(pool: Pool) -> CloudLife:
+    """Asked after the commit: what a backup takes back again is then known to be taken back."""
+    try:
+        return await current_life(pool)
     except RETRY as error:
         raise DatabaseAway(f"PostgreSQL: {str(error) or type(error).__name__}") from error
 

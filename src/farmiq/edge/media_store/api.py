@@ -1,6 +1,7 @@
 """What devices call. Who they are is in their token, and nowhere else."""
 
 import asyncio
+import contextlib
 import hashlib
 import secrets
 from collections.abc import AsyncIterator
@@ -20,15 +21,15 @@ from farmiq.contracts.media import PresignAnswer, PresignRequest
 from farmiq.edge.ingress_gateway import devices
 from farmiq.edge.media_store import store
 from farmiq.edge.media_store.counters import Counters
-from farmiq.edge.media_store.handlers import admit
+from farmiq.edge.media_store.handlers import NameTaken, admit
 from farmiq.edge.media_store.inspection import Inspector
+from farmiq.edge.media_store.names import names_for
 from farmiq.edge.media_store.picture import NewPicture, Picture, ShownState
 from farmiq.edge.media_store.screening import UNKNOWN_MEDIA, content_url, key_of, refuse_request
 from farmiq.edge.media_store.settings import MediaStoreSettings
 from farmiq.edge.media_store.worker import LEASE_SECONDS
 from farmiq.kit.clock import Clock
 from farmiq.kit.http_server import ApiError
-from farmiq.kit.ids import new_id
 from farmiq.kit.postgres import Connection, Pool
 from farmiq.kit.s3 import ObjectStore
 from farmiq.timeseries.asking import asking
@@ -65,15 +66,19 @@ def device_routes(
             origin = await authenticate(connection, request)
             refuse_request(origin, data, settings.media_bytes_max)
             trace_id = data.trace_id or str(get_contextvars()["trace_id"])
-            new = _picture(origin, data, bucket, clock.now() + timedelta(seconds=settings.media_url_seconds), trace_id)
+            expires_at = clock.now() + timedelta(seconds=settings.media_url_seconds)
             base_url = settings.media_public_url or str(request.base_url)
-            new, answer, way = sign(signer, new, base_url, settings.media_url_seconds)
-            await admit(
-                connection,
-                new,
-                presigns_per_minute=settings.media_presigns_per_minute,
-                first_check_seconds=settings.media_sweep_seconds,
-            )
+            for media_id in names_for(origin, data):
+                new = _picture(media_id, origin, data, bucket, expires_at, trace_id)
+                new, answer, way = sign(signer, new, base_url, settings.media_url_seconds)
+                with contextlib.suppress(NameTaken):  # the last name is new
+                    await admit(
+                        connection,
+                        new,
+                        presigns_per_minute=settings.media_presigns_per_minute,
+                        first_check_seconds=settings.media_sweep_seconds,
+                    )
+                    break
         inspector.counters.presigned.labels(way).inc()
         return answer
 
@@ -143,8 +148,9 @@ async def counting_throttled(counters: Counters) -> AsyncIterator[None]:
         raise
 
 
-def _picture(origin: Origin, asked: PresignRequest, bucket: str, expires_at: datetime, trace_id: str) -> NewPicture:
-    media_id = new_id()
+def _picture(
+    media_id: UUID, origin: Origin, asked: PresignRequest, bucket: str, expires_at: datetime, trace_id: str
+) -> NewPicture:
     return NewPicture(
         media_id=media_id,
         origin=origin,

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Final, Literal
 from uuid import UUID, uuid5
 
+import asyncpg
 from msgspec import Struct
 
 from farmiq import outbox
@@ -17,6 +18,7 @@ from farmiq.edge.sync_forwarder.intake import PictureToSend, follow_picture
 from farmiq.edge.vision_inference import intake as vision_inference
 from farmiq.edge.weighvision_session import intake as sessions
 from farmiq.edge.weighvision_session.events import StoredPicture
+from farmiq.kit.errors import Rejected
 from farmiq.kit.http_server import ApiError
 from farmiq.kit.postgres import Connection, Pool
 from farmiq.timeseries.asking import asking
@@ -28,6 +30,12 @@ MISSING_ALERT: Final = "media-missing"
 """One of each for a tenant. `cleanup` closes them."""
 
 Outcome = ShownState | Literal["forgotten"]
+
+
+class NameTaken(Rejected):
+    """A picture of this name is there, or was refused: the new one needs another."""
+
+    code = "media_id_taken"
 
 
 class Settled(Struct, frozen=True):
@@ -42,10 +50,13 @@ class Settled(Struct, frozen=True):
 async def admit(
     connection: Connection, new: NewPicture, *, presigns_per_minute: int, first_check_seconds: float
 ) -> None:
-    """The row is committed before the URL is handed out: no upload is ever a stranger here."""
-    wait_seconds = await store.add_in_turn(
-        connection, new, per_minute=presigns_per_minute, first_check_seconds=first_check_seconds
-    )
+    """The row is committed before the URL is handed out: no upload is ever a stranger here. `NameTaken`: nothing was changed."""
+    try:
+        wait_seconds = await store.add_in_turn(
+            connection, new, per_minute=presigns_per_minute, first_check_seconds=first_check_seconds
+        )
+    except asyncpg.UniqueViolationError as error:
+        raise NameTaken(f"there is a picture {new.media_id} already") from error
     if wait_seconds:
         raise ApiError(
             429,

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from farmiq.contracts.decoding import MalformedMessage, parse
-from farmiq.contracts.sync import EdgeBatchAnswer
+from farmiq.contracts.sync import CloudLife, EdgeBatchAnswer
 from farmiq.outbox.event import Lease
 from farmiq.outbox.verdicts import Failure, Outcome, RetryPolicy, acked, failed
 
@@ -46,6 +46,7 @@ class Judged(Struct, frozen=True):
     """One by one: None for an event that the cloud has, else why not."""
 
     by_event: dict[UUID, Failure | None]
+    life: CloudLife | None = None
 
 
 Answer = Away | Refused | Judged
@@ -106,7 +107,8 @@ def _judged(body: bytes) -> Answer:
             else Failure(result.code or "rejected", result.message or "the cloud rejected the event")
             for result in answer.results
             if result.event_id is not None
-        }
+        },
+        answer.life,
     )
 
 

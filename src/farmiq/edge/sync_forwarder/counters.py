@@ -36,6 +36,11 @@ class Counters:
             "sync_batch_latency_ms", "From claim to settlement.", buckets=LATENCY_BUCKETS_MS, registry=registry
         )
         self.events_acked = Counter("farmiq_sync_events_acked", "Events that the cloud has.", registry=registry)
+        self.events_resent = Counter(
+            "farmiq_sync_events_resent",
+            "Events that the cloud had and lost with a restored backup, and that go out again.",
+            registry=registry,
+        )
         self.events_failed = Counter("farmiq_sync_events_failed", "Attempts that the cloud refused.", registry=registry)
         # The same name as on the bus: one alert is for all of them.
         self.dead_letters = Counter(

@@ -18,6 +18,7 @@ from farmiq.edge.sync_forwarder.pictures.upload import Uploader
 from farmiq.edge.sync_forwarder.pictures.wanted import answer_wanted
 from farmiq.edge.sync_forwarder.pictures.worker import PictureWorker
 from farmiq.edge.sync_forwarder.reporter import report_batches
+from farmiq.edge.sync_forwarder.resending import keep_resending
 from farmiq.edge.sync_forwarder.room import room_routes
 from farmiq.edge.sync_forwarder.sampler import sample
 from farmiq.edge.sync_forwarder.settings import SyncForwarderSettings
@@ -72,6 +73,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
                 life.until_stopped(listen(settings.database_url, wakeup, picture_wakeup, service=life.service))
             )
             group.create_task(life.until_stopped(sample(life, pool, counters, picture_counters)))
+            group.create_task(life.until_stopped(keep_resending(life, pool, wakeup, picture_wakeup, counters)))
             group.create_task(life.until_stopped(keep_jobs(life, pool, housekeeping, replica)))
             if settings.sync_batch_events_seconds:
                 group.create_task(life.until_stopped(_report(life, pool, wakeup, settings)))

@@ -6,15 +6,17 @@ from typing import Final
 from uuid import UUID
 
 from farmiq.contracts import event_types
+from farmiq.contracts.sync import CloudLife
 from farmiq.edge.sync_forwarder import store
 from farmiq.edge.sync_forwarder.answers import Away, Judged, Refused, outcomes
 from farmiq.edge.sync_forwarder.breaker import pause_seconds
+from farmiq.edge.sync_forwarder.cloud_lives import DeadAnswer, KnownLife, Speaker, heard
 from farmiq.edge.sync_forwarder.counters import Counters
 from farmiq.edge.sync_forwarder.holding import SHOWN_IDS, Holding
 from farmiq.edge.sync_forwarder.settings import SyncForwarderSettings
 from farmiq.edge.sync_forwarder.store import Tally
 from farmiq.kit.logging import get_logger
-from farmiq.kit.postgres import Pool
+from farmiq.kit.postgres import Connection, Pool
 from farmiq.outbox.event import ClaimedEvent
 from farmiq.outbox.settle import release, settle
 from farmiq.outbox.verdicts import Failure, Outcome, failed
@@ -45,16 +47,23 @@ class Settlement:
             ours = [event for event in events if event.id in holding]
             results = outcomes(ours, answer, self._settings.retry_policy, self._rng.random)
             failures = [outcome.failure for outcome in results if outcome.failure]
-            async with self._pool.acquire() as connection, connection.transaction():
-                settled = await settle(connection, results)
-                await store.record_answer(
-                    connection,
-                    tenant_id,
-                    batch_id=batch_id,
-                    last_acked_id=_last_acked(results),
-                    error_code=failures[-1].code if failures else None,
-                    tally=_tally(ours, results, settled),
-                )
+            try:
+                async with self._pool.acquire() as connection, connection.transaction():
+                    settled = await settle(connection, results)
+                    known = await store.record_answer(
+                        connection,
+                        tenant_id,
+                        batch_id=batch_id,
+                        last_acked_id=_last_acked(results),
+                        error_code=failures[-1].code if failures else None,
+                        tally=_tally(ours, results, settled),
+                    )
+                    if isinstance(answer, Judged) and answer.life is not None:
+                        await _hear(connection, tenant_id, known, answer.life)
+            except DeadAnswer as reason:
+                # The events are still in hand, and go back as they came.
+                log.warning("answer_ignored", events=len(ours), reason=str(reason))
+                return
             self._note(holding, results, settled)
 
     async def fail(self, holding: Holding, unsendable: Sequence[tuple[ClaimedEvent, Failure]]) -> None:
@@ -118,6 +127,19 @@ class Settlement:
             ids = [str(outcome.lease.id) for outcome in dead[:SHOWN_IDS]]
             codes = sorted({outcome.failure.code for outcome in dead if outcome.failure})
             log.error("events_dead_lettered", events=len(dead), event_ids=ids, codes=codes)
+
+
+async def _hear(connection: Connection, tenant_id: str, known: KnownLife, said: CloudLife) -> None:
+    """After the tenant's row is locked. An answer of a dead life settles nothing: its transaction is undone."""
+    speaker = heard(known, said)
+    if speaker is Speaker.DEAD:
+        raise DeadAnswer(f"the cloud answered under the epoch {said.epoch}, which {known.epoch} has followed")
+    if speaker is Speaker.NEW:
+        await store.begin_life(connection, tenant_id, said)
+        if said.resend_since is not None:
+            log.warning(
+                "cloud_epoch_changed", was=str(known.epoch), now=str(said.epoch), since=said.resend_since.isoformat()
+            )
 
 
 def _last_acked(results: Sequence[Outcome]) -> UUID | None:

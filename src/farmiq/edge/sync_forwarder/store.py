@@ -7,7 +7,9 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from farmiq.contracts.sync import CloudLife
 from farmiq.edge.sync_forwarder.breaker import Breaker
+from farmiq.edge.sync_forwarder.cloud_lives import KnownLife
 from farmiq.kit.postgres import Connection
 
 _BREAKERS: Final = """
@@ -34,6 +36,24 @@ ON CONFLICT (tenant_id) DO UPDATE SET
   unreported_sent = s.unreported_sent + excluded.unreported_sent,
   unreported_acked = s.unreported_acked + excluded.unreported_acked,
   unreported_since = coalesce(s.unreported_since, excluded.unreported_since)
+RETURNING cloud_epoch AS epoch, cloud_began_at AS began_at
+"""
+# `resend_until` keeps what is acknowledged from now on out of it. A resending that has not ended is part of the new one.
+_BEGIN_LIFE: Final = """
+UPDATE sync_state SET
+  cloud_epoch = $2, cloud_began_at = $3,
+  resend_since = least($4::timestamptz, resend_since),
+  resend_until = CASE WHEN coalesce($4, resend_since) IS NOT NULL THEN clock_timestamp() END,
+  resend_after = CASE WHEN coalesce($4, resend_since) IS NOT NULL THEN '00000000-0000-0000-0000-000000000000'::uuid END
+WHERE tenant_id = $1
+"""
+_LOCK_RESENDING: Final = """
+SELECT tenant_id, resend_since AS since, resend_until AS until, resend_after AS after FROM sync_state
+WHERE resend_until IS NOT NULL ORDER BY tenant_id LIMIT 1 FOR UPDATE SKIP LOCKED
+"""
+_NOTE_RESENT: Final = "UPDATE sync_state SET resend_after = $2 WHERE tenant_id = $1"
+_END_RESENDING: Final = """
+UPDATE sync_state SET resend_since = NULL, resend_until = NULL, resend_after = NULL WHERE tenant_id = $1
 """
 # The old values are the report: they are read under the lock that resets them. A tenant whose row is being written just now
 # has its turn at the next look.
@@ -95,6 +115,15 @@ class Tally(Struct, frozen=True):
     acked_count: int
 
 
+class Resending(Struct, frozen=True, kw_only=True):
+    """Events acknowledged from `since` to `until` go out again; those with an id up to `after` have been looked at."""
+
+    tenant_id: str
+    since: datetime
+    until: datetime
+    after: UUID
+
+
 class Report(Struct, frozen=True, kw_only=True):
     """What a tenant's requests added up to since the last report."""
 
@@ -122,11 +151,33 @@ async def record_answer(
     last_acked_id: UUID | None,
     error_code: str | None,
     tally: Tally,
-) -> None:
-    """The cloud answered, whatever it said about the events: the breaker closes."""
-    await connection.execute(
+) -> KnownLife:
+    """The cloud answered, whatever it said about the events: the breaker closes. Returns which life of it was known until now;
+    until the end of the transaction nobody else changes that."""
+    row = await connection.fetchrow(
         _ANSWERED, tenant_id, batch_id, last_acked_id, error_code, tally.sent_count, tally.acked_count
     )
+    assert row is not None  # noqa: S101 - an upsert that updates always returns its row
+    return KnownLife(row["epoch"], row["began_at"])
+
+
+async def begin_life(connection: Connection, tenant_id: str, life: CloudLife) -> None:
+    """From now on this life of the cloud counts, and what it lacks is to be sent again."""
+    await connection.execute(_BEGIN_LIFE, tenant_id, life.epoch, life.began_at, life.resend_since)
+
+
+async def lock_resending(connection: Connection) -> Resending | None:
+    """Of a tenant that no other replica is at."""
+    row = await connection.fetchrow(_LOCK_RESENDING)
+    return None if row is None else Resending(**dict(row.items()))
+
+
+async def note_resent(connection: Connection, tenant_id: str, after: UUID) -> None:
+    await connection.execute(_NOTE_RESENT, tenant_id, after)
+
+
+async def end_resending(connection: Connection, tenant_id: str) -> None:
+    await connection.execute(_END_RESENDING, tenant_id)
 
 
 async def take_reports(connection: Connection, *, older_than_seconds: float) -> list[Report]:

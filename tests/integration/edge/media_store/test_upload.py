@@ -391,3 +391,18 @@ async def test_a_bucket_that_is_gone_is_nobodys_missing_picture(edge_pool: Pool,
 
 async def _is(pool: Pool, media_id: UUID | str, state: str | None) -> bool:
     return await state_of(pool, media_id) == state
+
+
+async def test_a_picture_that_a_restored_edge_has_forgotten_comes_again_under_its_name(
+    edge_pool: Pool, scale: Station
+) -> None:
+    """The cloud may have it from before, and knows it by that name."""
+    media_id = await scale.upload(JPEG)
+    assert (await scale.complete(media_id)).status == 200
+    while_it_is_known = (await scale.presign(JPEG)).body["media_id"]
+    assert while_it_is_known != str(media_id)
+    await edge_pool.execute("DELETE FROM media_objects")
+    presigned = await scale.presign(JPEG)
+    assert presigned.body["media_id"] == str(media_id)
+    assert (await scale.put(presigned, JPEG)).status == 412
+    assert (await scale.complete(media_id)).status == 200

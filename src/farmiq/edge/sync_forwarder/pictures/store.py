@@ -75,6 +75,11 @@ UPDATE media_transfers SET
 FROM unnest($1::text[], $2::uuid[]) AS wanted (tenant_id, media_id)
 WHERE media_transfers.media_id = wanted.media_id AND media_transfers.tenant_id = wanted.tenant_id AND state = 'sent'
 """
+_SEND_AGAIN_SINCE: Final = """
+UPDATE media_transfers SET
+  state = 'pending', attempt_count = 0, next_attempt_at = clock_timestamp(), sent_at = NULL, updated_at = clock_timestamp()
+WHERE tenant_id = $1 AND state = 'sent' AND sent_at >= $2 AND sent_at < $3
+"""
 _FAILURES: Final = """
 SELECT tenant_id, last_error_code, count(*) AS pictures FROM media_transfers WHERE state = 'failed' GROUP BY 1, 2
 """
@@ -209,6 +214,11 @@ async def send_again(connection: Connection, wanted: Sequence[tuple[str, UUID]])
     """Of these tenants' pictures those that count as sent. What is under way or was given up stays as it is."""
     tenant_ids, media_ids = [tenant_id for tenant_id, _ in wanted], [media_id for _, media_id in wanted]
     return _count(await connection.execute(_SEND_AGAIN, tenant_ids, media_ids))
+
+
+async def send_again_since(connection: Connection, tenant_id: str, since: datetime, until: datetime) -> int:
+    """What the cloud had in that time and may have lost. It is asked first, and says so of those that it has."""
+    return _count(await connection.execute(_SEND_AGAIN_SINCE, tenant_id, since, until))
 
 
 async def count_chosen(connection: Connection, chosen: Chosen) -> int:

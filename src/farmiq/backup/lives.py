@@ -1,0 +1,31 @@
+"""What begins when a database comes from a backup. The tiers' own code decides what has to be forgotten."""
+
+from datetime import datetime
+from uuid import UUID
+
+from msgspec import Struct
+
+from farmiq.backup.manifest import Manifest
+from farmiq.cloud import new_life as cloud_life
+from farmiq.edge import new_life as edge_life
+from farmiq.kit.postgres import Connection
+
+
+class Life(Struct, frozen=True, kw_only=True):
+    """`epoch_before` is the epoch that the backup was taken in. `resend_since`: edges send again what this cloud had
+    acknowledged from then on; `events_sent_again` are those that a forwarder of this edge had in hand."""
+
+    epoch: UUID
+    epoch_before: UUID | None
+    events_sent_again: int = 0
+    resend_since: datetime | None = None
+
+
+async def begin(connection: Connection, manifest: Manifest) -> Life:
+    """Inside the caller's transaction, which also opens the database to its services."""
+    before = manifest.database.epoch
+    if manifest.tier == "cloud":
+        life, _ = await cloud_life.begin(connection, manifest.database.taken_at)
+        return Life(epoch=life.epoch, epoch_before=before, resend_since=life.resend_since)
+    begun = await edge_life.begin(connection)
+    return Life(epoch=begun.epoch, epoch_before=before, events_sent_again=begun.sent_again)

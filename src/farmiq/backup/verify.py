@@ -1,0 +1,135 @@
+"""Whether a backup is what its manifest says. Reads every byte and changes nothing."""
+
+import asyncio
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from farmiq.backup import frozen, pg_tools
+from farmiq.backup.errors import ToolFailed
+from farmiq.backup.manifest import (
+    DATABASE,
+    OBJECT_LINES,
+    Manifest,
+    Tier,
+    object_path,
+    read_manifest,
+    read_object_lines,
+    tier_folder,
+)
+from farmiq.backup.object_copies import TOLD_EVERY, sum_of
+from farmiq.backup.scratch import scratch_database
+from farmiq.backup.tiers import Say
+from farmiq.timeseries.fingerprint import coverage_sha256
+
+NAMED_MAX = 20
+
+
+class Verified(Struct, frozen=True, kw_only=True):
+    """`problems` is empty for a backup that can be restored. `warnings` are about what was missing when it was made."""
+
+    tier: Tier
+    folder: str
+    taken_at: str
+    files: int
+    objects: int
+    rows: int
+    is_deep: bool
+    problems: list[str]
+    warnings: list[str]
+
+
+async def verify(folder: Path, tier: Tier, say: Say, *, is_deep: bool = False) -> Verified:
+    below = tier_folder(folder, tier)
+    manifest = read_manifest(below)
+    say(f"reading the backup of the {tier}")
+    problems = await asyncio.to_thread(_damaged_files, below, manifest)
+    problems += await asyncio.to_thread(_damaged_objects, below, manifest, say)
+    problems += await _unreadable_dump(below, manifest)
+    if is_deep and not problems:
+        problems += await _restored_elsewhere(below, manifest, say)
+    return Verified(
+        tier=tier,
+        folder=str(below),
+        taken_at=manifest.database.taken_at.isoformat(),
+        files=len(manifest.files),
+        objects=manifest.objects.objects,
+        rows=sum(manifest.database.rows.values()),
+        is_deep=is_deep,
+        problems=problems,
+        warnings=_warnings(manifest),
+    )
+
+
+def _damaged_files(below: Path, manifest: Manifest) -> list[str]:
+    problems = []
+    for file in manifest.files:
+        found = sum_of(below / file.path)
+        if found is None:
+            problems.append(f"{file.path} is missing")
+        elif found != (file.size_bytes, file.sha256):
+            problems.append(f"{file.path} has changed since it was written")
+    return problems
+
+
+def _damaged_objects(below: Path, manifest: Manifest, say: Say) -> list[str]:
+    if not (below / OBJECT_LINES).exists():
+        return []  # named already: it is among the files
+    problems: list[str] = []
+    count = 0
+    for line in read_object_lines(below / OBJECT_LINES):
+        count += 1
+        found = sum_of(object_path(below, line.key))
+        if found != (line.size_bytes, line.sha256):
+            problems.append(f"the picture {line.key} " + ("is missing" if found is None else "has changed"))
+        if count % TOLD_EVERY == 0:
+            say(f"{count} of {manifest.objects.objects} pictures")
+    if count != manifest.objects.objects:
+        problems.append(f"{OBJECT_LINES} names {count} pictures instead of {manifest.objects.objects}")
+    return problems
+
+
+async def _unreadable_dump(below: Path, manifest: Manifest) -> list[str]:
+    try:
+        contents = await pg_tools.table_of_contents(below / DATABASE)
+    except ToolFailed as error:
+        return [str(error)]
+    left_out = sorted(set(manifest.database.rows) - pg_tools.tables_with_data(contents))
+    return [f"the dump has no rows of {', '.join(left_out)}"] if left_out else []
+
+
+async def _restored_elsewhere(below: Path, manifest: Manifest, say: Say) -> list[str]:
+    """Into a PostgreSQL that lives for this question only."""
+    with tempfile.TemporaryDirectory(prefix="farmiq-verify-") as folder:
+        say("starting a PostgreSQL of its own")
+        async with scratch_database(Path(folder)) as url:
+            say("restoring into it")
+            async with frozen.connected(url) as connection:
+                major = await frozen.server_major(connection)
+                await pg_tools.restore(url, below / DATABASE, Path(folder) / "contents", major=major)
+                rows = await frozen.count_rows(connection)
+                coverage = await coverage_sha256(connection)
+    problems = differing_rows(manifest.database.rows, rows)
+    if coverage != manifest.database.coverage_sha256:
+        problems.append("the streams do not cover what they covered")
+    return problems
+
+
+def differing_rows(expected: Mapping[str, int], found: Mapping[str, int]) -> list[str]:
+    return [
+        f"{table} has {found.get(table, 0)} rows instead of {expected.get(table, 0)}"
+        for table in sorted({*expected, *found})
+        if expected.get(table, 0) != found.get(table, 0)
+    ]
+
+
+def _warnings(manifest: Manifest) -> list[str]:
+    objects = manifest.objects
+    if not objects.missing_count:
+        return []
+    shown = [*objects.missing[:NAMED_MAX]]
+    more = objects.missing_count - len(shown)
+    words = [f"the store did not have {objects.missing_count} pictures that the database speaks of", *shown]
+    return words + ([f"and {more} more"] if more else [])

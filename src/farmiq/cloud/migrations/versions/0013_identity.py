@@ -1,0 +1,12 @@
+"""Which life of the cloud's database is speaking."""
+
+from sqlalchemy import Connection
+
+from farmiq.kit.migrations import execute_sql_beside
+
+revision = "cloud_0013"
+down_revision = "cloud_0012"
+
+
+def upgrade(connection: Connection) -> None:
+    execute_sql_beside(__file__, connection)

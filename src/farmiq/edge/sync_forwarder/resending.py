@@ -1,0 +1,52 @@
+"""What the cloud had acknowledged and lost with a restored backup is sent again, a page at a time, by whichever replica."""
+
+from typing import Final
+
+from farmiq.edge.sync_forwarder import store
+from farmiq.edge.sync_forwarder.counters import Counters
+from farmiq.edge.sync_forwarder.pictures import store as pictures
+from farmiq.kit.lifecycle import Lifetime
+from farmiq.kit.logging import get_logger
+from farmiq.kit.postgres import RETRY, Pool
+from farmiq.outbox.resend import resend
+from farmiq.outbox.wakeup import Wakeup
+
+LOOK_SECONDS: Final = 2.0
+PAGE_PAUSE_SECONDS: Final = 0.05
+
+log = get_logger(__name__)
+
+
+async def keep_resending(
+    life: Lifetime, pool: Pool, wakeup: Wakeup, picture_wakeup: Wakeup, counters: Counters
+) -> None:
+    """Until cancelled. How far it has come is in the database: killed anywhere, another replica goes on there."""
+    seconds = LOOK_SECONDS
+    while await life.pause(seconds):
+        try:
+            resent = await resend_page(pool)
+        except RETRY as error:
+            log.warning("resending_interrupted", reason=str(error) or type(error).__name__)
+            resent = None
+        if resent is not None:
+            counters.events_resent.inc(resent)
+            wakeup.poke()
+            picture_wakeup.poke()
+        seconds = LOOK_SECONDS if resent is None else PAGE_PAUSE_SECONDS
+
+
+async def resend_page(pool: Pool) -> int | None:
+    """One page of one tenant; how many events go out again, or None when nobody's are missing."""
+    async with pool.acquire() as connection, connection.transaction():
+        task = await store.lock_resending(connection)
+        if task is None:
+            return None
+        page = await resend(connection, task.tenant_id, task.after, since=task.since, until=task.until)
+        if page.last_id is None:
+            # Pictures follow their events, as they did the first time.
+            again = await pictures.send_again_since(connection, task.tenant_id, task.since, task.until)
+            await store.end_resending(connection, task.tenant_id)
+            log.info("resending_finished", tenant_id=task.tenant_id, since=task.since.isoformat(), pictures=again)
+        else:
+            await store.note_resent(connection, task.tenant_id, page.last_id)
+        return page.resent

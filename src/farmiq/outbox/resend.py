@@ -1,0 +1,46 @@
+"""Events that the cloud had and has lost: each leaves the table as acknowledged and is appended again, under its own id.
+
+No row goes from `acked` back to `pending`, which the table's rules forbid. A page is one statement, so an event is never in the
+table twice, and never gone from it.
+"""
+
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+from farmiq.kit.postgres import Connection
+
+BEHIND: Final = -10
+"""The priority of what is sent again: new events go first, however much there is."""
+
+# The page is of all rows, because no index knows when a row was acknowledged, as in `retire`.
+_RESEND: Final = """
+WITH page AS MATERIALIZED (SELECT id FROM sync_outbox WHERE id > $1 ORDER BY id LIMIT $2),
+gone AS (
+  DELETE FROM sync_outbox AS o USING page
+  WHERE o.id = page.id AND o.tenant_id = $3 AND o.status = 'acked' AND o.updated_at >= $4 AND o.updated_at < $5
+  RETURNING o.*),
+appended AS (
+  INSERT INTO sync_outbox (id, tenant_id, farm_id, barn_id, device_id, session_id, event_type, occurred_at, trace_id,
+                           payload_json, payload_size_bytes, priority, created_at, claim_token)
+  SELECT id, tenant_id, farm_id, barn_id, device_id, session_id, event_type, occurred_at, trace_id,
+         payload_json, payload_size_bytes, least(priority, $6), created_at, claim_token
+  FROM gone)
+SELECT (SELECT id FROM page ORDER BY id DESC LIMIT 1) AS last_id, (SELECT count(*) FROM gone) AS resent
+"""
+
+
+class Page(Struct, frozen=True):
+    last_id: UUID | None
+    resent: int
+
+
+async def resend(
+    connection: Connection, tenant_id: str, after: UUID, *, since: datetime, until: datetime, limit: int = 1000
+) -> Page:
+    """Look at the next page after `after` for events acknowledged in that time. `last_id` is None at the end of the table."""
+    row = await connection.fetchrow(_RESEND, after, limit, tenant_id, since, until, BEHIND)
+    assert row is not None  # noqa: S101 - a SELECT without FROM always has its one row
+    return Page(row["last_id"], row["resent"])
