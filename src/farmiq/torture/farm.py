@@ -11,12 +11,16 @@ import asyncpg
 import msgspec
 
 from farmiq.contracts.bus import ANALYTICS_KPI_QUEUE, MEDIA_STORE_QUEUE, TELEMETRY_INGEST_QUEUE
+from farmiq.contracts.services import SERVICES
 from farmiq.kit.clock import Clock
 from farmiq.kit.errors import Fatal
 from farmiq.stack import control
+from farmiq.stack.external import External
 from farmiq.stack.home import Home
 from farmiq.stack.keeper import Keeper
+from farmiq.stack.ports import choose_ports
 from farmiq.stack.relay.client import RelayClient
+from farmiq.stack.servers import server_ports
 from farmiq.stack.state import StackState, read_state
 from farmiq.torture.disks import SmallDisk
 from farmiq.torture.forwarders import forwarder_of, keeper_of
@@ -55,6 +59,7 @@ class Farm:
 
     async def start(self, environ: Mapping[str, str]) -> None:
         chosen = {name: value for name, value in environ.items() if not name.endswith("_URL") and name != "S3_ENDPOINT"}
+        self._choose_ports()
         control.start(self.home, chosen)
         await asyncio.to_thread(control.wait_until_healthy, self.home, _unseen, HEALTHY_SECONDS_MAX)
         self.environment = control.environment(self.home)
@@ -118,6 +123,12 @@ class Farm:
         )  # fmt: skip
         told, complaint = await process.communicate()
         return process.returncode or 0, told, complaint
+
+    def _choose_ports(self) -> None:
+        """Away from the standard ones, which belong to the farm that people use."""
+        names = [*server_ports(External()), *(service.name for service in SERVICES if service.port is not None)]
+        self.home.create()
+        choose_ports(self.home.ports_file, dict.fromkeys(names))
 
     async def _add(self, device: str, kind: str) -> Login:
         code, told, complaint = await self.command("device", "add", device, "--kind", kind, "--json")

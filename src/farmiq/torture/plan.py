@@ -37,6 +37,8 @@ class Kind(StrEnum):
 
 
 LINK_KINDS: Final = frozenset({Kind.CUT, Kind.HALF_OPEN, Kind.SLOW, Kind.RESET, Kind.SLICED})
+AT_ANY_TIME: Final = frozenset({Kind.CLOCK, Kind.POISON_MQTT, Kind.POISON_BUS})
+"""They take nothing away from anybody, so that there is nothing to recover from."""
 
 WEIGHTS: Final[Mapping[Kind, int]] = {
     Kind.KILL: 34,
@@ -86,7 +88,7 @@ class Targets:
             Kind.CLOCK: self.nodes,
             Kind.POISON_BUS: self.queues,
         }
-        return lists.get(kind, ["broker"])
+        return lists.get(kind, ["sensor"])
 
 
 @dataclass(frozen=True)
@@ -107,20 +109,27 @@ def make_plan(seed: int, seconds: float, count: int, targets: Targets) -> list[F
     """`count` faults within `seconds`, in order. Every kind that has a target comes before any comes twice."""
     rng = Random(seed)  # noqa: S311 - a plan that can be repeated, not a secret
     kinds = [kind for kind in Kind if targets.of(kind)]
-    order = _kinds_in_order(rng, kinds, count)
+    wanted = _kinds_in_order(rng, kinds, count)
     pace = seconds / count if count else 0.0
     under_way = _UnderWay()
     plan = []
-    for number, wanted in enumerate(order, 1):
+    for number in range(1, count + 1):
         at_seconds = round((number - 1 + rng.random()) * pace, 3)
-        free = {
-            kind: under_way.free(_of(targets, kind), kind, at_seconds) for kind in (wanted, *_instant(kinds), *kinds)
-        }
-        kind = next((kind for kind, names in free.items() if names), wanted)
-        fault = _fault(rng, number, at_seconds, kind, free[kind] or targets.of(kind))
-        under_way.add(fault)
-        plan.append(fault)
+        kind = _next_kind(wanted, kinds, targets, under_way, at_seconds)
+        names = under_way.free(sorted(targets.of(kind)), kind, at_seconds) or sorted(targets.of(kind))
+        plan.append(_fault(rng, number, at_seconds, kind, names))
+        under_way.add(plan[-1])
     return plan
+
+
+def _next_kind(
+    wanted: list[Kind], kinds: list[Kind], targets: Targets, under_way: "_UnderWay", at_seconds: float
+) -> Kind:
+    """The first of those wanted that can be had now; what can't be had waits for its turn."""
+    for place, kind in enumerate(wanted):
+        if under_way.free(sorted(targets.of(kind)), kind, at_seconds):
+            return wanted.pop(place)
+    return next((kind for kind in kinds if kind in AT_ANY_TIME), kinds[0])
 
 
 def _kinds_in_order(rng: Random, kinds: list[Kind], count: int) -> list[Kind]:
@@ -128,15 +137,6 @@ def _kinds_in_order(rng: Random, kinds: list[Kind], count: int) -> list[Kind]:
     rng.shuffle(first)
     weights = [WEIGHTS[kind] for kind in kinds]
     return (first + rng.choices(kinds, weights, k=max(0, count - len(first))))[:count]
-
-
-def _of(targets: Targets, kind: Kind) -> list[str]:
-    return sorted(targets.of(kind))
-
-
-def _instant(kinds: list[Kind]) -> list[Kind]:
-    """What may happen at any time: it takes nothing away from anybody."""
-    return [kind for kind in kinds if kind in (Kind.CLOCK, Kind.POISON_MQTT, Kind.POISON_BUS)]
 
 
 def _fault(rng: Random, number: int, at_seconds: float, kind: Kind, names: Sequence[str]) -> Fault:
@@ -157,17 +157,13 @@ class _UnderWay:
         self.lasting = [fault for fault in self.lasting if fault.until_seconds > at_seconds]
         if kind in SECONDS and len(self.lasting) >= AT_ONCE_MAX:
             return []
-        if not _takes_away(kind):
+        if kind in AT_ANY_TIME:
             return names
         return [name for name in names if self.rested_at.get(name, 0.0) <= at_seconds]
 
     def add(self, fault: Fault) -> None:
         if fault.seconds:
             self.lasting.append(fault)
-        if _takes_away(fault.kind):
+        if fault.kind not in AT_ANY_TIME:
             rest_seconds = REST_SECONDS_OF.get(fault.target, REST_SECONDS)
             self.rested_at[fault.target] = fault.until_seconds + rest_seconds
-
-
-def _takes_away(kind: Kind) -> bool:
-    return kind not in (Kind.CLOCK, Kind.POISON_MQTT, Kind.POISON_BUS)
