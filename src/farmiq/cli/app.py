@@ -4,6 +4,7 @@ import typer
 
 from farmiq import __version__
 from farmiq.cli import exits
+from farmiq.cli.audit import audit
 from farmiq.cli.cloud import cloud
 from farmiq.cli.console import console
 from farmiq.cli.demo import demo
@@ -63,6 +64,7 @@ app.command()(run)
 app.command()(migrate)
 app.command()(size)
 app.command()(watch)
+app.command()(audit)
 app.command()(send)
 app.command()(torture)
 app.command("open")(open_page)

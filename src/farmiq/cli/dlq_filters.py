@@ -48,13 +48,13 @@ def filter_of(
         reason=reason,
         event_type=event_type,
         tenant_id=tenant,
-        since=_moment("--since", since, now),
-        until=_moment("--until", until, now),
+        since=moment_of("--since", since, now),
+        until=moment_of("--until", until, now),
         ids=tuple(ids),
     )
 
 
-def _moment(option: str, text: str | None, now: datetime) -> datetime | None:
+def moment_of(option: str, text: str | None, now: datetime) -> datetime | None:
     if text is None:
         return None
     if ago := _AGO.fullmatch(text):

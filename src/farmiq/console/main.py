@@ -34,7 +34,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
     with closing(Store(folder)) as store, closing(AlertStore(folder, life.clock.now())) as alerts:
         let_first_person_in(store, settings, life.clock)
         async with open_session(life.service, total_seconds=ANSWER_SECONDS, connections_max=50) as session:
-            neighbours = Neighbours(settings, session)
+            neighbours = Neighbours(session, settings.addresses(), settings.tokens())
             pulse = Pulse(neighbours, life.clock)
             desk = Desk(settings, neighbours, pulse, store, alerts, life.clock, PLACES)
             watching = keep_alerts(

@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 import aiohttp
 import msgspec
 
-from farmiq.console.settings import ConsoleSettings
 from farmiq.kit.errors import Transient
 from farmiq.kit.http_client import Answer, AnswerTooLarge, NeighbourAway, call
 
@@ -41,10 +40,18 @@ class Refused(Exception):
 
 
 class Neighbours:
-    def __init__(self, settings: ConsoleSettings, session: aiohttp.ClientSession) -> None:
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        addresses: Mapping[str, str],
+        tokens: Mapping[str, str | None],
+        answer_bytes_max: int = ANSWER_BYTES_MAX,
+    ) -> None:
+        """`tokens` by tier."""
         self._session = session
-        self._addresses = settings.addresses()
-        self._tokens = {"edge": settings.edge_admin_token, "cloud": settings.cloud_admin_token}
+        self._addresses = addresses
+        self._tokens = tokens
+        self._answer_bytes_max = answer_bytes_max
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -59,7 +66,7 @@ class Neighbours:
             return self._addresses[service]
         except KeyError as error:
             variable = f"{service.replace('-', '_').upper()}_URL"
-            raise Away(service, f"this console has no address of it (set {variable})") from error
+            raise Away(service, f"its address is not known here (set {variable})") from error
 
     async def get(self, service: str, path: str, kind: type[T], **parameters: Any) -> T:
         """The answer as `kind`, whose unknown fields are passed over. Parameters that are None are left out."""
@@ -78,7 +85,7 @@ class Neighbours:
         *,
         body: bytes | None = None,
         parameters: Values | None = None,
-        answer_bytes_max: int = ANSWER_BYTES_MAX,
+        answer_bytes_max: int | None = None,
     ) -> Answer:
         """A good answer as it came."""
         url = self.url_of(service) + path + _query(parameters or {})
@@ -87,7 +94,12 @@ class Neighbours:
             headers["authorization"] = f"Bearer {token}"
         try:
             answer = await call(
-                self._session, method, url, body=body, headers=headers, answer_bytes_max=answer_bytes_max
+                self._session,
+                method,
+                url,
+                body=body,
+                headers=headers,
+                answer_bytes_max=answer_bytes_max or self._answer_bytes_max,
             )
         except (NeighbourAway, AnswerTooLarge) as error:
             raise Away(service, str(error)) from error

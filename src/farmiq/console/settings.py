@@ -42,3 +42,7 @@ class ConsoleSettings(HttpSettings, frozen=True, kw_only=True):
         """Of every service that this console is told of."""
         found = {service.name: getattr(self, service.url_variable.lower(), None) for service in SERVICES}
         return {name: url.rstrip("/") for name, url in found.items() if url}
+
+    def tokens(self) -> dict[str, str | None]:
+        """By tier."""
+        return {"edge": self.edge_admin_token, "cloud": self.cloud_admin_token}

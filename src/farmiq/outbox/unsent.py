@@ -1,8 +1,9 @@
-"""What the cloud does not have, for whoever wants to delete his own copy of it."""
+"""What the cloud does not have, for whoever wants to delete his own copy of it, or to say where something is."""
 
 from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
 from typing import Final
+from uuid import UUID
 
 import msgspec
 
@@ -23,6 +24,15 @@ WHERE {} AND event_type = ANY ($1)
 """
 UNSENT: Final = "UNION ALL".join(_BRANCH.format(branch) for branch in _BRANCHES) + "LIMIT $3"
 
+# A pack names its samples by its stream, its first sequence and the length of its columns.
+_WAITING_BRANCH: Final = """
+SELECT id, event_type, device_id, session_id, status IN ('dlq', 'failed') AS is_dead,
+       payload_json ->> 'stream_id' AS stream_id, payload_json ->> 'seq0' AS first_seq,
+       CASE WHEN jsonb_typeof(payload_json -> 't') = 'array' THEN jsonb_array_length(payload_json -> 't') END AS samples
+FROM sync_outbox WHERE {} AND tenant_id = $1
+"""
+WAITING: Final = "UNION ALL".join(_WAITING_BRANCH.format(branch) for branch in _BRANCHES) + "LIMIT $2"
+
 
 class UnsentEvent(msgspec.Struct, frozen=True):
     """`field` is the one field of the payload that was asked for, None where it has none."""
@@ -40,3 +50,24 @@ async def unsent(
     async with connection.transaction(readonly=True):
         async for row in connection.cursor(UNSENT, list(event_types), field, limit, prefetch=200):
             yield UnsentEvent(**dict(row.items()))
+
+
+class WaitingEvent(msgspec.Struct, frozen=True):
+    """`is_dead`: it was given up, and waits for a person. The last three are of a pack."""
+
+    id: UUID
+    event_type: str
+    device_id: str | None
+    session_id: UUID | None
+    is_dead: bool
+    stream_id: str | None = None
+    first_seq: str | None = None
+    samples: int | None = None
+
+
+async def waiting(connection: Connection, tenant_id: str, *, limit: int) -> list[WaitingEvent]:
+    """Everything of a tenant that the cloud has not acknowledged. In no order."""
+    async with connection.transaction(readonly=True):
+        # As in `backlog.measure`: the acknowledged rows of months must not be read for the few that are left.
+        await connection.execute("SET LOCAL enable_seqscan = off")
+        return [WaitingEvent(**dict(row.items())) for row in await connection.fetch(WAITING, tenant_id, limit)]

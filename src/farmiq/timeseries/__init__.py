@@ -26,7 +26,8 @@ The owners are `edge-telemetry-timeseries` and `cloud-telemetry-service`. Everyb
 Questions have files of their own, each with its statements and its routes: `queries.py` and `routes.py` (samples, totals),
 `aggregates.py` and `chart_routes.py` (charts, and which metrics there are), `completeness.py` and `stream_routes.py` (gaps and
 losses), `hours.py`, `device_totals.py` and `hour_routes.py` (the same hour by hour, and each device in one line), `losses.py`
-and `loss_routes.py` (the ledger of a tenant), `spans.py` and `span_routes.py` (the same beside a chart, and what came late);
+and `loss_routes.py` (the ledger of a tenant), `spans.py` and `span_routes.py` (the same beside a chart, and what came late),
+`accounts.py`, `stored_rows.py` and `account_routes.py` (what this tier has, for whoever compares it with another one);
 `parameters.py` holds what may be asked, `paging.py` where a page ended. A page reads a number of rows that
 depends on the page and not on the table. Whole files are made by `export.py` and the files named after it, from the pages of
 `reading_export.py` and `bucket_export.py`.

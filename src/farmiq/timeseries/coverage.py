@@ -38,6 +38,11 @@ def without(spans: Sequence[Span], removed: Sequence[Span]) -> list[Span]:
     return [gap for span in spans for gap in missing(removed, span)]
 
 
+def shared(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
+    """What both hold."""
+    return without(spans, without(spans, others))
+
+
 def contiguous_to(filled: Sequence[Span]) -> int:
     """The highest sequence up to which nothing is missing; 0 when the first one is. Streams begin at 1."""
     if not filled or filled[0][0] > 1:

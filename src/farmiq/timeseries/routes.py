@@ -11,6 +11,7 @@ from farmiq.kit.clock import Clock
 from farmiq.kit.postgres import Connection, Pool
 from farmiq.kit.rested import Rested
 from farmiq.timeseries import queries, store
+from farmiq.timeseries.account_routes import account_routes
 from farmiq.timeseries.asking import asking
 from farmiq.timeseries.chart_routes import chart_routes
 from farmiq.timeseries.export import AnyFormat, Exports, wanted
@@ -81,6 +82,7 @@ def measurement_routes(
         *loss_routes(pool, guards),
         *span_routes(pool, guards),
         *summary_routes(pool, guards),
+        *account_routes(pool, guards, admin_guards),
     ]
 
 

@@ -27,7 +27,7 @@ async def changing_routes(tmp_path: Path) -> AsyncIterator[list[tuple[str, str]]
     life = Lifetime("console")
     settings = ConsoleSettings(console_state_dir=str(tmp_path), console_tenants=("north",))
     async with open_session("console") as session:
-        neighbours = Neighbours(settings, session)
+        neighbours = Neighbours(session, settings.addresses(), settings.tokens())
         store, alerts = Store(tmp_path / "routes"), AlertStore(tmp_path / "routes")
         desk = Desk(settings, neighbours, Pulse(neighbours, life.clock), store, alerts, life.clock, PLACES)
         yield _changing(Litestar(console_routes(desk, life)))

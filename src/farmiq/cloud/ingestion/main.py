@@ -3,6 +3,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from farmiq.cloud.ingestion.api import routes
+from farmiq.cloud.ingestion.bus_routes import bus_routes
 from farmiq.cloud.ingestion.counters import Counters
 from farmiq.cloud.ingestion.dead_letter_routes import dead_letter_routes
 from farmiq.cloud.ingestion.jobs import jobs
@@ -33,8 +34,11 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
         await require_schema(pool)
         life.ready_when("database", lambda: ping(pool))
         life.ready_when("bus", bus_ready)
-        dead_letters = (
-            dead_letter_routes(pool, publisher, settings.amqp_url, settings.admin_token, life.clock)
+        for_admins = (
+            [
+                *dead_letter_routes(pool, publisher, settings.amqp_url, settings.admin_token, life.clock),
+                *bus_routes(publisher, settings.admin_token),
+            ]
             if settings.admin_token
             else []
         )
@@ -49,7 +53,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
                     serve_http(
                         life,
                         settings,
-                        [*routes(pool, publisher, settings, counters, life.clock), *dead_letters],
+                        [*routes(pool, publisher, settings, counters, life.clock), *for_admins],
                         body_bytes_max=settings.ingestion_body_bytes_max,
                     )
                 )

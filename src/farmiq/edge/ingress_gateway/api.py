@@ -10,6 +10,7 @@ from farmiq.contracts.ids import ID_PATTERN
 from farmiq.contracts.timestamps import Timestamp
 from farmiq.edge.ingress_gateway import store
 from farmiq.edge.ingress_gateway.counters import Counters, Stats
+from farmiq.edge.telemetry_timeseries.sync_mode import SyncPlan
 from farmiq.kit.http_server import ApiError, require_bearer
 from farmiq.kit.postgres import Pool
 from farmiq.timeseries.asking import asking
@@ -54,13 +55,18 @@ class RejectedPayload(msgspec.Struct, frozen=True):
     payload_beginning: str
 
 
-def routes(pool: Pool, counters: Counters, admin_token: str) -> list[Any]:
+def routes(pool: Pool, counters: Counters, admin_token: str, plan: SyncPlan) -> list[Any]:
     guards = [require_bearer(admin_token)]
 
     @get("/api/v1/ingress/stats", tags=["ingress"], sync_to_thread=False)
     def stats() -> Stats:
         """What this replica has taken since it started."""
         return counters.stats
+
+    @get("/api/v1/ingress/sync-plan", guards=guards, tags=["ingress"], sync_to_thread=False)
+    def sync_plan() -> SyncPlan:
+        """What the cloud is told of measurements: every sample, the aggregates of closed windows, or both."""
+        return plan
 
     @get("/api/v1/ingress/rejected", guards=guards, tags=["ingress"])
     async def rejected(
@@ -86,7 +92,7 @@ def routes(pool: Pool, counters: Counters, admin_token: str) -> list[Any]:
         beginning = fields.pop("beginning")
         return RejectedPayload(RejectedMessage(**fields), printable(beginning))
 
-    return [stats, rejected, rejected_one]
+    return [stats, sync_plan, rejected, rejected_one]
 
 
 def printable(data: bytes) -> str:

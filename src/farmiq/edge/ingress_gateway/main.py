@@ -42,7 +42,10 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
                 group.create_task(
                     life.until_stopped(keep_jobs(life, pool, housekeeping, instance_id(life.service, environ)))
                 )
-                served = [*routes(pool, counters, settings.admin_token), *device_routes(pool, settings)]
+                served = [
+                    *routes(pool, counters, settings.admin_token, settings.sync_plan),
+                    *device_routes(pool, settings),
+                ]
                 group.create_task(serve_http(life, settings, served))
             await acks.tell_the_rest()
         finally:

@@ -12,10 +12,11 @@ from farmiq.edge.sync_forwarder.store import Link
 from farmiq.kit.http_server import ApiError, require_bearer
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import Pool
-from farmiq.outbox import backlog, holders, redrive
+from farmiq.outbox import backlog, holders, redrive, unsent
 from farmiq.outbox.backlog import Entry, Status
 from farmiq.outbox.holders import DeadGroup, Holder
 from farmiq.outbox.redrive import DeadLetters
+from farmiq.outbox.unsent import WaitingEvent
 from farmiq.outbox.wakeup import Wakeup
 from farmiq.timeseries.asking import asking
 
@@ -23,6 +24,7 @@ log = get_logger(__name__)
 
 Limit = Annotated[int, QueryParameter(ge=1, le=1000)]
 Tenant = Annotated[str, QueryParameter(pattern=ID_PATTERN, max_length=64)]
+WaitingLimit = Annotated[int, QueryParameter(ge=1, le=20_000)]
 AnyTenant = Annotated[str | None, QueryParameter(pattern=ID_PATTERN, max_length=64)]
 
 
@@ -49,6 +51,13 @@ class SyncDetail(Struct, frozen=True):
 
 class DeadGroups(Struct, frozen=True):
     groups: list[DeadGroup]
+
+
+class Waiting(Struct, frozen=True):
+    """`is_complete` is false where there are more than were asked for."""
+
+    events: list[WaitingEvent]
+    is_complete: bool
 
 
 class Triggered(Struct, frozen=True):
@@ -136,6 +145,13 @@ def admin_routes(pool: Pool, wakeup: Wakeup, admin_token: str) -> list[Any]:
         async with asking(pool) as connection:
             return SyncDetail(await holders.holders(connection), await store.links(connection))
 
+    @get("/api/v1/sync/waiting", tags=["admin"], guards=guards)
+    async def waiting(tenant_id: Tenant, limit: WaitingLimit = 20_000) -> Waiting:
+        """What of a tenant the cloud has not acknowledged: which samples each pack holds, and whether it was given up."""
+        async with asking(pool) as connection:
+            found = await unsent.waiting(connection, tenant_id, limit=limit + 1)
+        return Waiting(found[:limit], is_complete=len(found) <= limit)
+
     @get("/api/v1/sync/dlq/groups", tags=["admin"], guards=guards)
     async def groups(tenant_id: Tenant) -> DeadGroups:
         """Dead letters of a tenant by what the cloud said about them; of more than 50,000 the latest."""
@@ -170,7 +186,7 @@ def admin_routes(pool: Pool, wakeup: Wakeup, admin_token: str) -> list[Any]:
         wakeup.poke()
         return Unclaimed(count)
 
-    return [detail, groups, dlq, redrive_dead_letters, unclaim_stuck]
+    return [detail, waiting, groups, dlq, redrive_dead_letters, unclaim_stuck]
 
 
 async def _entries(pool: Pool, status: Status | None, limit: int) -> Entries:

@@ -92,7 +92,7 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
         cloud_telemetry_service_url=url,
     )
     async with open_session("console", total_seconds=30, connections_max=50) as session:
-        yield Desk(services, Survey(Neighbours(settings, session), Clock()))
+        yield Desk(services, Survey(Neighbours(session, settings.addresses(), settings.tokens()), Clock()))
     await runner.cleanup()
 
 

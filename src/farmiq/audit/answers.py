@@ -1,0 +1,64 @@
+"""What the services answer, as far as the audit needs it. Unknown fields are passed over."""
+
+from uuid import UUID
+
+from msgspec import Struct
+
+from farmiq.timeseries.accounts import DeviceAccount
+
+
+class AccountPage(Struct, frozen=True):
+    devices: list[DeviceAccount]
+    retired_samples: int
+    next: str | None = None
+
+
+class Tenants(Struct, frozen=True):
+    tenants: list[str]
+
+
+class SyncPlan(Struct, frozen=True):
+    mode: str = "raw"
+
+
+class WaitingEvent(Struct, frozen=True):
+    event_type: str
+    is_dead: bool
+    device_id: str | None = None
+    session_id: UUID | None = None
+    stream_id: str | None = None
+    first_seq: str | None = None
+    samples: int | None = None
+
+
+class Waiting(Struct, frozen=True):
+    events: list[WaitingEvent]
+    is_complete: bool
+
+
+class Stats(Struct, frozen=True):
+    duplicates: int = 0
+
+
+class BusQueue(Struct, frozen=True):
+    service: str
+    waiting: int
+    retrying: int
+    dead: int
+
+
+class BusQueues(Struct, frozen=True):
+    queues: list[BusQueue]
+
+
+class DeadGroup(Struct, frozen=True):
+    count: int
+
+
+class DeadQueue(Struct, frozen=True):
+    service: str
+    groups: list[DeadGroup] = []
+
+
+class DeadQueues(Struct, frozen=True):
+    queues: list[DeadQueue]

@@ -1,0 +1,128 @@
+"""Everything together: captured = stored + declared lost + in flight, or not. Pure."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from farmiq.audit.devices import DeviceBalance, DeviceReading, Situation, balance_device
+from farmiq.audit.findings import MISSING, Finding, found, lasting
+from farmiq.audit.streams import Place
+from farmiq.audit.weighings import WeighingBalance, WeighingReading, balance_weighings
+
+
+class DeadLetters(Struct, frozen=True):
+    service: str
+    count: int
+
+
+class TenantReading(Struct, frozen=True, kw_only=True):
+    """`elsewhere`: devices that only the cloud has, and of which this edge knows nothing: they are another edge's."""
+
+    situation: Situation
+    devices: list[DeviceReading]
+    weighings: WeighingReading | None = None
+    dead_letters: list[DeadLetters] = []
+    elsewhere: list[str] = []
+
+
+class Reading(Struct, frozen=True, kw_only=True):
+    asked_at: datetime
+    since: datetime
+    until: datetime
+    tenants: list[TenantReading]
+    duplicates_removed: int = 0
+    notes: list[str] = []
+
+
+class Balance(Struct, frozen=True, kw_only=True):
+    """captured = stored + lost + in_flight + dead_lettered + unexplained. It balances when nothing was found: then the last two
+    are 0, and every tier has the rows that it says it has."""
+
+    balanced: bool
+    captured: int
+    stored: int
+    lost: int
+    in_flight: int
+    in_flight_at: dict[Place, int]
+    dead_lettered: int
+    unexplained: int
+    duplicates_removed: int
+    stored_twice: int
+    asked_at: datetime
+    since: datetime
+    until: datetime
+    devices: list[DeviceBalance]
+    weighings: list[WeighingBalance]
+    findings: list[Finding]
+    elsewhere: list[str]
+    notes: list[str]
+
+
+def balance(reading: Reading, before: Sequence[Finding] | None = None) -> Balance:
+    """`before` is what was wrong each time it was asked until now. What is not among it has only moved."""
+    devices = []
+    weighings: list[WeighingBalance] = []
+    findings: list[Finding] = []
+    for tenant in reading.tenants:
+        for one in tenant.devices:
+            judged = settled(balance_device(one, tenant.situation), before)
+            devices.append(judged)
+            findings += judged.findings
+        if tenant.weighings is not None:
+            weighed = balance_weighings(tenant.weighings)
+            lasted = weighed.findings if before is None else lasting(before, weighed.findings)
+            weighings.append(replace(weighed, findings=lasted))
+            findings += lasted
+        letters = [_letters(tenant.situation.tenant_id, one) for one in tenant.dead_letters if one.count]
+        findings += letters if before is None else lasting(before, letters)
+    places: dict[Place, int] = {}
+    for device in devices:
+        for place, samples in device.in_flight.items():
+            places[place] = places.get(place, 0) + samples
+    return Balance(
+        balanced=not findings,
+        captured=sum(device.captured for device in devices),
+        stored=sum(device.stored for device in devices),
+        lost=sum(device.lost for device in devices),
+        in_flight=sum(places.values()),
+        in_flight_at=places,
+        dead_lettered=sum(device.dead_lettered for device in devices),
+        unexplained=sum(device.missing for device in devices),
+        duplicates_removed=reading.duplicates_removed,
+        stored_twice=sum(device.stored_twice for device in devices),
+        asked_at=reading.asked_at,
+        since=reading.since,
+        until=reading.until,
+        devices=devices,
+        weighings=weighings,
+        findings=findings,
+        elsewhere=[name for tenant in reading.tenants for name in tenant.elsewhere],
+        notes=reading.notes,
+    )
+
+
+def with_more(verdict: Balance, findings: Sequence[Finding], notes: Sequence[str]) -> Balance:
+    """With what was found elsewhere."""
+    everything = [*verdict.findings, *findings]
+    return replace(verdict, balanced=not everything, findings=everything, notes=[*verdict.notes, *notes])
+
+
+def settled(device: DeviceBalance, before: Sequence[Finding] | None) -> DeviceBalance:
+    """With only those findings that were there each time; what else looked missing was on its way."""
+    if before is None:
+        return device
+    findings = lasting(before, device.findings)
+    missing = sum(finding.count for finding in findings if is_missing(finding))
+    moving = device.missing - missing
+    in_flight = device.in_flight | ({"moving": device.in_flight.get("moving", 0) + moving} if moving else {})
+    return replace(device, findings=findings, missing=missing, in_flight=in_flight)
+
+
+def is_missing(finding: Finding) -> bool:
+    return finding.kind in MISSING or finding.kind == "single_missing"
+
+
+def _letters(tenant_id: str, letters: DeadLetters) -> Finding:
+    return found("cloud_dead_letter", tenant_id, letters.service, letters.count)

@@ -1,0 +1,288 @@
+"""One device: its streams, its single readings, its hours, and whether each tier has the rows that it says it has. Pure."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from msgspec import Struct
+
+from farmiq.audit.findings import Finding, found
+from farmiq.audit.streams import (
+    NodeAccount,
+    Packs,
+    Part,
+    Place,
+    StreamBalance,
+    StreamReading,
+    TierCoverage,
+    balance_stream,
+)
+from farmiq.timeseries.accounts import DeviceAccount, StreamAccount
+from farmiq.timeseries.coverage import count
+
+
+class Situation(Struct, frozen=True, kw_only=True):
+    """What is true of the whole farm. `retired` says by tier how many samples retention has taken from the aggregates."""
+
+    tenant_id: str
+    retired: Mapping[str, int] = {}
+    is_outbox_complete: bool = True
+    bus_waiting: int = 0
+    is_raw_sent: bool = True
+    are_aggregates_sent: bool = False
+
+
+class DeviceReading(Struct, frozen=True, kw_only=True):
+    """What each tier said of one device. `single_waiting` and `single_dead` are events in the edge's outbox."""
+
+    device_id: str
+    edge: DeviceAccount | None = None
+    cloud: DeviceAccount | None = None
+    nodes: Mapping[UUID, NodeAccount] = {}
+    packs: Mapping[UUID, Packs] = {}
+    single_waiting: int = 0
+    single_dead: int = 0
+
+
+class Hour(Struct, frozen=True):
+    """captured = stored + lost + in flight, of what was measured in this hour; `edge_stored` is what the edge has of it."""
+
+    hour_at: datetime
+    captured: int
+    edge_stored: int
+    stored: int
+    lost: int
+    in_flight: int
+
+
+class DeviceBalance(Struct, frozen=True, kw_only=True):
+    """captured = stored + lost + in flight + dead-lettered + unexplained, where the last is the sum of what is missing.
+
+    `said_at`: its spool is elsewhere, and what it holds is what it said then."""
+
+    tenant_id: str
+    device_id: str
+    captured: int
+    stored: int
+    lost: int
+    in_flight: dict[Place, int]
+    dead_lettered: int
+    missing: int
+    at_edge: int
+    single: int
+    stored_twice: int
+    rows_counted: dict[str, int | None]
+    hours: list[Hour]
+    findings: list[Finding]
+    said_at: datetime | None = None
+
+
+def balance_device(reading: DeviceReading, situation: Situation) -> DeviceBalance:
+    streams = {one.stream_id: balance_stream(one) for one in _streams(reading, situation)}
+    singles = _singles(reading, situation)
+    in_flight: dict[Place, int] = {}
+    for balance in (*streams.values(), singles):
+        for place, samples in balance.in_flight.items():
+            in_flight[place] = in_flight.get(place, 0) + samples
+    named = _Namer(situation.tenant_id, reading.device_id)
+    findings = [finding for stream_id, one in streams.items() for finding in named.of_stream(stream_id, one)]
+    findings += named.of_singles(singles)
+    rows = [finding for tier in ("edge", "cloud") for finding in _rows(reading, situation, tier, named)]
+    hours = hours_of(reading)
+    findings += [*rows, *_hours_disagree(reading, situation, [*streams.values(), singles], named)]
+    return DeviceBalance(
+        tenant_id=situation.tenant_id,
+        device_id=reading.device_id,
+        captured=sum(one.captured for one in streams.values()) + singles.captured,
+        stored=sum(one.stored for one in streams.values()) + singles.stored,
+        lost=sum(one.lost for one in streams.values()),
+        in_flight=in_flight,
+        dead_lettered=sum(count(one.dead) for one in streams.values()) + count(singles.dead),
+        missing=sum(count(part.spans) for one in (*streams.values(), singles) for part in one.missing),
+        at_edge=_covered(reading.edge) + (_single(reading.edge, situation, "edge") or 0),
+        single=singles.captured,
+        stored_twice=sum(finding.count for finding in rows if finding.kind == "stored_twice"),
+        rows_counted={"edge": _row_count(reading.edge), "cloud": _row_count(reading.cloud)},
+        hours=hours,
+        findings=findings,
+        said_at=max((node.said_at for node in reading.nodes.values() if node.said_at), default=None),
+    )
+
+
+def hours_of(reading: DeviceReading) -> list[Hour]:
+    edge = {hour.hour_at: hour for hour in (reading.edge.hours if reading.edge else ())}
+    cloud = {hour.hour_at: hour for hour in (reading.cloud.hours if reading.cloud else ())}
+    found_hours = []
+    for hour_at in sorted({*edge, *cloud}):
+        here = [hour for hour in (edge.get(hour_at), cloud.get(hour_at)) if hour is not None]
+        captured = max(hour.stored + hour.lost + hour.missing for hour in here)
+        stored = cloud[hour_at].stored if hour_at in cloud else 0
+        lost = min(max(hour.lost for hour in here), captured - stored)
+        at_edge = edge[hour_at].stored if hour_at in edge else 0
+        found_hours.append(Hour(hour_at, captured, at_edge, stored, lost, captured - stored - lost))
+    return found_hours
+
+
+class _Namer:
+    """Puts the name of the device on what is found."""
+
+    def __init__(self, tenant_id: str, device_id: str) -> None:
+        self._tenant_id = tenant_id
+        self._device_id = device_id
+
+    def finding(
+        self, kind: str, samples: int, *, tier: str | None = None, stream_id: UUID | None = None, subject: str = ""
+    ) -> Finding:
+        name = "/".join(part for part in (self._device_id, tier, str(stream_id or ""), subject) if part)
+        return found(kind, self._tenant_id, name, samples, device_id=self._device_id, tier=tier, stream_id=stream_id)
+
+    def ranges(self, part: Part, stream_id: UUID, tier: str | None = None) -> list[Finding]:
+        name = "/".join(str(one) for one in (self._device_id, tier, stream_id) if one)
+        return [
+            found(
+                part.kind,
+                self._tenant_id,
+                name,
+                count([span]),
+                device_id=self._device_id,
+                tier=tier,
+                stream_id=stream_id,
+                span=span,
+            )
+            for span in part.spans
+        ]
+
+    def of_stream(self, stream_id: UUID, balance: StreamBalance) -> list[Finding]:
+        parts = [*balance.missing, *balance.disagreements, Part("dead_letter", balance.dead)]
+        return [finding for part in parts for finding in self.ranges(part, stream_id)]
+
+    def of_singles(self, balance: StreamBalance) -> list[Finding]:
+        parts = [*balance.missing, *balance.disagreements, Part("dead_letter", balance.dead)]
+        return [self.finding(part.kind, count(part.spans), subject="single readings") for part in parts if part.spans]
+
+
+def _streams(reading: DeviceReading, situation: Situation) -> list[StreamReading]:
+    edge = {stream.stream_id: stream for stream in (reading.edge.streams if reading.edge else ())}
+    cloud = {stream.stream_id: stream for stream in (reading.cloud.streams if reading.cloud else ())}
+
+    def coverage(tier: Mapping[UUID, StreamAccount], stream_id: UUID) -> TierCoverage:
+        one = tier.get(stream_id)
+        return TierCoverage() if one is None else TierCoverage(one.received, one.lost)
+
+    return [
+        StreamReading(
+            stream_id,
+            reading.nodes.get(stream_id),
+            coverage(edge, stream_id),
+            reading.packs.get(stream_id, Packs(is_complete=situation.is_outbox_complete)),
+            coverage(cloud, stream_id),
+            situation.bus_waiting,
+            situation.is_raw_sent,
+        )
+        for stream_id in sorted({*edge, *cloud, *reading.nodes})
+    ]
+
+
+def _covered(account: DeviceAccount | None) -> int:
+    return sum(count(stream.received) for stream in account.streams) if account else 0
+
+
+def _single(account: DeviceAccount | None, situation: Situation, tier: str) -> int | None:
+    """Single readings have no sequences: they are what the aggregates count and no stream covers. None: not to be told."""
+    if tier == "cloud" and situation.are_aggregates_sent:
+        return None
+    if account is None:
+        return 0
+    single = account.samples - _covered(account)
+    return None if situation.retired.get(tier) else single
+
+
+def _singles(reading: DeviceReading, situation: Situation) -> StreamBalance:
+    """As if they were a stream of their own, whose sequences stand for how many there are."""
+    edge, cloud = _single(reading.edge, situation, "edge"), _single(reading.cloud, situation, "cloud")
+    known = max(edge or 0, 0), max(cloud or 0, 0)
+    if edge is None or cloud is None:
+        # Retention has taken some of them at one tier: the other one's word stands, and nothing is compared.
+        captured = max(known)
+        return StreamBalance(captured, captured, 0, {}, [], [], [])
+    if not situation.is_raw_sent:
+        return StreamBalance(known[0], known[0], 0, {}, [], [], [])
+    behind = max(0, known[0] - known[1])
+    waiting = behind if not situation.is_outbox_complete else min(behind, reading.single_waiting)
+    dead = min(behind - waiting, reading.single_dead)
+    rest = behind - waiting - dead
+    on_bus = rest if situation.bus_waiting else 0
+    surplus = max(0, known[1] - known[0])
+    flying: dict[Place, int] = {"edge_outbox": waiting, "cloud_bus": on_bus}
+    return StreamBalance(
+        captured=max(known),
+        stored=known[1],
+        lost=0,
+        in_flight={place: samples for place, samples in flying.items() if samples},
+        dead=[(0, dead)] if dead else [],
+        missing=[Part("single_missing", [(0, rest - on_bus)])] if rest > on_bus else [],
+        disagreements=[Part("single_surplus", [(0, surplus)])] if surplus else [],
+    )
+
+
+def _row_count(account: DeviceAccount | None) -> int | None:
+    if account is None or account.single_rows is None:
+        return None
+    return account.single_rows + sum(stream.rows.rows for stream in account.streams if stream.rows)
+
+
+def _rows(reading: DeviceReading, situation: Situation, tier: str, named: _Namer) -> list[Finding]:
+    """What is covered against what the aggregates count and, where they were counted, against the rows."""
+    account = reading.edge if tier == "edge" else reading.cloud
+    if account is None:
+        return []
+    single = account.samples - _covered(account)
+    # Where an edge sends aggregates too, those in the cloud count more than what is stored there.
+    is_counted_here = not (tier == "cloud" and situation.are_aggregates_sent)
+    retired_here = situation.retired.get(tier, 0)
+    found_here = []
+    if is_counted_here and -single > retired_here:
+        found_here.append(named.finding("aggregates_short", -single, tier=tier))
+    if account.single_rows is None:
+        return found_here
+    found_here += _wrong_rows(account, tier, named)
+    # Rows that a retention took are in aggregates of months that are not there, or in aggregates that are gone as well.
+    retired = account.samples - account.samples_in_months + (max(0, -single) if retired_here else 0)
+    absent = {stream.stream_id: stream.rows.absent for stream in account.streams if stream.rows}
+    if sum(map(count, absent.values())) > retired:
+        for stream_id, spans in absent.items():
+            found_here += named.ranges(Part("rows_absent", spans), stream_id, tier)
+    if is_counted_here and single >= 0 and not single - retired <= account.single_rows <= single:
+        found_here.append(named.finding("single_rows_differ", abs(account.single_rows - single), tier=tier))
+    return found_here
+
+
+def _wrong_rows(account: DeviceAccount, tier: str, named: _Namer) -> list[Finding]:
+    found_here = []
+    for stream in account.streams:
+        if stream.rows is not None and stream.rows.repeated:
+            twice = named.finding("stored_twice", stream.rows.repeated, tier=tier, stream_id=stream.stream_id)
+            found_here.append(twice)
+        if stream.rows is not None:
+            found_here += named.ranges(Part("not_covered", stream.rows.surplus), stream.stream_id, tier)
+    return found_here
+
+
+def _hours_disagree(
+    reading: DeviceReading, situation: Situation, balances: Sequence[StreamBalance], named: _Namer
+) -> list[Finding]:
+    """More is behind in the hours than is on its way, or the cloud is ahead in one."""
+    if reading.edge is None or not situation.is_raw_sent or situation.are_aggregates_sent:
+        return []
+    missing = sum(count(part.spans) for one in balances for part in one.missing)
+    on_the_way = missing + sum(one.at_edge for one in balances)
+    lacking = sum(count(part.spans) for one in balances for part in one.disagreements)
+    both = hours_of(reading)
+    behind = sum(max(0, hour.edge_stored - hour.stored) for hour in both)
+    ahead = sum(max(0, hour.stored - hour.edge_stored) for hour in both)
+    found_here = []
+    if behind > on_the_way:
+        found_here.append(named.finding("hours_disagree", behind - on_the_way, subject="the cloud has fewer"))
+    if ahead > lacking and not situation.retired.get("edge"):
+        found_here.append(named.finding("hours_disagree", ahead - lacking, subject="the cloud has more"))
+    return found_here

@@ -1,0 +1,139 @@
+"""One stream: each of its sequences is in one place. Pure."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, Literal
+from uuid import UUID
+
+from msgspec import Struct
+
+from farmiq.timeseries.coverage import Span, count, normalise, shared, without
+
+Place = Literal["node_spool", "device", "edge_outbox", "cloud_bus", "moving"]
+PLACES: Final[dict[Place, str]] = {
+    "node_spool": "node spool",
+    "device": "on the device, as it said last",
+    "edge_outbox": "edge outbox",
+    "cloud_bus": "cloud bus",
+    "moving": "moved while this was asked",
+}
+
+
+class NodeAccount(Struct, frozen=True):
+    """A stream as its device has it. `held` is None where only the device's own word, of `said_at`, is known."""
+
+    captured_seq: int
+    acked_seq: int
+    held: list[Span] | None = None
+    lost: list[Span] = []
+    said_at: datetime | None = None
+
+
+class Packs(Struct, frozen=True):
+    """What the edge's outbox holds of a stream. An incomplete list says nothing about what is not on it."""
+
+    waiting: list[Span] = []
+    dead: list[Span] = []
+    is_complete: bool = True
+
+
+class TierCoverage(Struct, frozen=True):
+    received: list[Span] = []
+    lost: list[Span] = []
+
+
+class StreamReading(Struct, frozen=True):
+    """What each tier said. `is_raw_sent` is false where the cloud is told of aggregates only: then samples end at the edge."""
+
+    stream_id: UUID
+    node: NodeAccount | None = None
+    edge: TierCoverage = TierCoverage()
+    packs: Packs = Packs()
+    cloud: TierCoverage = TierCoverage()
+    bus_waiting: int = 0
+    is_raw_sent: bool = True
+
+
+class Part(Struct, frozen=True):
+    """Sequences that are in no good place, by the kind of `findings.WORDS`."""
+
+    kind: str
+    spans: list[Span]
+
+
+class StreamBalance(Struct, frozen=True):
+    """captured = stored + lost + in flight + dead-lettered + missing. `disagreements` are stored, and all the same not right."""
+
+    captured: int
+    stored: int
+    lost: int
+    in_flight: dict[Place, int]
+    dead: list[Span]
+    missing: list[Part]
+    disagreements: list[Part]
+
+    @property
+    def at_edge(self) -> int:
+        """In the edge's database, and not yet in the cloud's."""
+        return count(self.dead) + sum(self.in_flight.get(place, 0) for place in ("edge_outbox", "cloud_bus"))
+
+
+def balance_stream(reading: StreamReading) -> StreamBalance:
+    edge, cloud, node = reading.edge, reading.cloud, reading.node
+    stored = cloud.received if reading.is_raw_sent else edge.received
+    received = normalise([*edge.received, *stored])
+    declared = without(normalise([*edge.lost, *cloud.lost, *(node.lost if node else ())]), received)
+    end = max((span[1] for span in (*received, *declared)), default=1)
+    everything: list[Span] = [(1, max(end, node.captured_seq + 1 if node else 1))]
+    flying, dead, missing = _between(reading, without(edge.received, stored))
+    upstream, gone = _upstream(node, without(everything, normalise([*received, *declared])))
+    return StreamBalance(
+        captured=count(everything),
+        stored=count(stored),
+        lost=count(declared),
+        in_flight={place: samples for place, samples in (flying | upstream).items() if samples},
+        dead=dead,
+        missing=[part for part in (*missing, *gone) if part.spans],
+        disagreements=[part for part in _disagreements(reading) if part.spans],
+    )
+
+
+def _between(reading: StreamReading, spans: Sequence[Span]) -> tuple[dict[Place, int], list[Span], list[Part]]:
+    """In the edge's database, and not in the cloud's."""
+    dead = shared(spans, normalise(reading.packs.dead))
+    waiting = shared(without(spans, dead), normalise(reading.packs.waiting))
+    passed = without(without(spans, dead), waiting)
+    if not reading.packs.is_complete:
+        return {"edge_outbox": count(waiting) + count(passed)}, dead, []
+    if reading.bus_waiting:
+        return {"edge_outbox": count(waiting), "cloud_bus": count(passed)}, dead, []
+    return {"edge_outbox": count(waiting)}, dead, [Part("lost_after_edge", passed)]
+
+
+def _upstream(node: NodeAccount | None, spans: Sequence[Span]) -> tuple[dict[Place, int], list[Part]]:
+    """In no database, and not declared lost."""
+    if node is None:
+        return {}, [Part("nowhere", list(spans))]
+    acked: list[Span] = [(1, node.acked_seq + 1)]
+    told, open_ = shared(spans, acked), without(spans, acked)
+    if node.held is None:
+        # A device deletes only what was acknowledged or declared lost: what is neither is still there.
+        return {"device": count(open_)}, [Part("acked_and_gone", told)]
+    return {"node_spool": count(shared(open_, node.held))}, [
+        Part("not_in_spool", without(open_, node.held)),
+        Part("acked_and_held", shared(told, node.held)),
+        Part("acked_and_gone", without(told, node.held)),
+    ]
+
+
+def _disagreements(reading: StreamReading) -> list[Part]:
+    edge, node = reading.edge, reading.node
+    ahead = without(reading.cloud.received, normalise([*edge.received, *edge.lost]))
+    if node is None or node.held is None:
+        return [Part("edge_lacks", ahead)]
+    # What the node holds and is not acknowledged comes to the edge again, and is recognised there and in the cloud.
+    coming = without(node.held, [(1, node.acked_seq + 1)])
+    return [
+        Part("edge_lacks", without(ahead, coming)),
+        Part("edge_ahead", without(edge.received, [(1, node.captured_seq + 1)])),
+    ]

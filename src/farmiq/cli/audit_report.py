@@ -1,0 +1,173 @@
+"""What an audit tells: one sentence, a line for each device, each thing that is wrong, and the exit code."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import typer
+
+from farmiq import __version__
+from farmiq.audit.balance import Balance
+from farmiq.audit.devices import DeviceBalance, Hour
+from farmiq.audit.findings import Finding
+from farmiq.audit.streams import PLACES, Place
+from farmiq.audit.weighings import WeighingBalance
+from farmiq.cli import exits
+from farmiq.cli.terminal import console, put, say, say_json
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+DEVICES_SHOWN = 50
+HOURS_SHOWN = 12
+FINDINGS_SHOWN = 20
+
+
+def tell(verdict: Balance, *, as_json: bool) -> None:
+    if as_json:
+        say_json(as_data(verdict))
+    else:
+        _show(verdict)
+    if not verdict.balanced:
+        raise typer.Exit(exits.UNBALANCED)
+
+
+def as_data(verdict: Balance) -> dict[str, Any]:
+    data: dict[str, Any] = msgspec.to_builtins(verdict)
+    return data
+
+
+def sentence(verdict: Balance) -> str:
+    devices = f"{len(verdict.devices)} {'device' if len(verdict.devices) == 1 else 'devices'}"
+    sums = [f"{verdict.stored:,} stored in the cloud", f"{verdict.lost:,} declared lost"]
+    sums.append(f"{verdict.in_flight:,} in flight{_places(verdict.in_flight_at)}")
+    if verdict.dead_lettered:
+        sums.append(f"{verdict.dead_lettered:,} dead letters")
+    if verdict.unexplained:
+        sums.append(f"{verdict.unexplained:,} unexplained")
+    begin = "Balanced" if verdict.balanced else "Does not balance"
+    return f"{begin}: {devices}, {verdict.captured:,} captured = {' + '.join(sums)}."
+
+
+def weighing_sentence(weighing: WeighingBalance) -> str:
+    sessions = f"{weighing.sessions:,} weigh sessions ({weighing.sessions_finalized:,} finalized, "
+    sessions += f"{weighing.sessions_incomplete:,} incomplete), {weighing.sessions_in_cloud:,} in the cloud"
+    pictures = f"{weighing.pictures:,} pictures at the edge = {weighing.pictures_in_cloud:,} in the cloud with the same SHA-256"
+    flying = [
+        (weighing.sessions_in_flight, "sessions on their way"),
+        (weighing.pictures_in_flight, "pictures on their way"),
+        (weighing.pictures_awaited, "pictures awaited from stations"),
+        (weighing.pictures_missing, "pictures announced and never delivered"),
+        (weighing.pictures_refused, "refused"),
+        (weighing.station_events_waiting, "events at stations"),
+    ]
+    rest = "".join(f", {count:,} {what}" for count, what in flying if count)
+    return f"{weighing.tenant_id}: {sessions}; {pictures}{rest}."
+
+
+def finding_lines(finding: Finding) -> list[str]:
+    where = f" at the {finding.tier}" if finding.tier else ""
+    stream = f" of stream {finding.stream_id}" if finding.stream_id else ""
+    span = f", sequences {finding.first_seq:,} to {finding.last_seq:,}" if finding.first_seq is not None else ""
+    subject = finding.device_id or finding.subject
+    return [
+        f"✗ {subject}{where}: {finding.count:,}{span}{stream}",
+        f"  {finding.what}",
+        f"  last seen: {finding.last_seen}",
+        f"  do this: {finding.fix}",
+    ]
+
+
+def _show(verdict: Balance) -> None:
+    say(f"farmiq {__version__}\n")
+    say(sentence(verdict))
+    say()
+    page = console()
+    put(page, devices_table(verdict.devices[:DEVICES_SHOWN]))
+    _and_more(len(verdict.devices) - DEVICES_SHOWN, "devices")
+    _show_hours(verdict)
+    for weighing in verdict.weighings:
+        if weighing.sessions or weighing.pictures or weighing.station_events_waiting:
+            say(f"\n{weighing_sentence(weighing)}")
+    for finding in verdict.findings[:FINDINGS_SHOWN]:
+        say("\n" + "\n".join(finding_lines(finding)))
+    _and_more(len(verdict.findings) - FINDINGS_SHOWN, "findings")
+    say()
+    for note in notes(verdict):
+        say(f"· {note}")
+
+
+def devices_table(devices: Iterable[DeviceBalance]) -> "Table":
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("device", no_wrap=True)
+    for column in ("captured", "at edge", "in cloud", "lost", "in flight", "unexplained"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("rows counted", justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for device in devices:
+        flying = sum(device.in_flight.values())
+        figures = (device.captured, device.at_edge, device.stored, device.lost, flying, device.missing)
+        mark = "[red]✗ does not balance[/]" if device.findings else "[green]✔[/]"
+        table.add_row(device.device_id, *(f"{figure:,}" for figure in figures), _rows(device), mark)
+    return table
+
+
+def uneven_hours(verdict: Balance) -> list[tuple[str, Hour]]:
+    """Those of which not everything is in the cloud, the newest first."""
+    uneven = [
+        (device.device_id, hour) for device in verdict.devices for hour in device.hours if hour.captured != hour.stored
+    ]
+    return sorted(uneven, key=lambda one: one[1].hour_at, reverse=True)
+
+
+def notes(verdict: Balance) -> list[str]:
+    said = [device for device in verdict.devices if device.said_at is not None]
+    uncounted = [device for device in verdict.devices if None in device.rows_counted.values()]
+    found = [f"Duplicates removed since the services started: {verdict.duplicates_removed:,}. Stored twice: "]
+    found[0] += (
+        f"{verdict.stored_twice:,}." if not uncounted else f"{verdict.stored_twice:,} of the rows that were counted."
+    )
+    if uncounted:
+        found.append(
+            f"Of {len(uncounted)} devices coverage was compared with the aggregates only: --deep counts every row."
+        )
+    if said:
+        oldest = min(device.said_at for device in said if device.said_at is not None)
+        found.append(
+            f"The spools of {len(said)} devices are not on this machine: what they hold is what they said last, "
+            f"at the earliest {oldest:%Y-%m-%d %H:%M:%S} UTC."
+        )
+    if verdict.elsewhere:
+        found.append(f"The cloud has {len(verdict.elsewhere)} more devices of other edges; they were not audited.")
+    return found + verdict.notes
+
+
+def _show_hours(verdict: Balance) -> None:
+    uneven = uneven_hours(verdict)
+    if not uneven:
+        return
+    say("\nHours of which not everything is in the cloud:")
+    for device_id, hour in uneven[:HOURS_SHOWN]:
+        say(
+            f"  {device_id}  {hour.hour_at:%Y-%m-%d %H}:00  captured {hour.captured:,}, at the edge {hour.edge_stored:,}, "
+            f"in the cloud {hour.stored:,}, lost {hour.lost:,}, on the way {hour.in_flight:,}"
+        )
+    _and_more(len(uneven) - HOURS_SHOWN, "hours")
+
+
+def _rows(device: DeviceBalance) -> str:
+    counted = device.rows_counted
+    return " / ".join("-" if counted[tier] is None else f"{counted[tier]:,}" for tier in ("edge", "cloud"))
+
+
+def _places(places: Mapping[Place, int]) -> str:
+    if not places:
+        return ""
+    return f" ({', '.join(f'{PLACES[place]} {samples:,}' for place, samples in places.items())})"
+
+
+def _and_more(count: int, what: str) -> None:
+    if count > 0:
+        say(f"  and {count:,} more {what}: --json has them all")
