@@ -17,7 +17,7 @@ AT_ONCE_MAX: Final = 4
 """More faults than this at one time would only hide each other."""
 REST_SECONDS: Final = 8.0
 # After it was hit: slow to start, and hit again before it is up it would never be seen at work.
-REST_SECONDS_OF: Final[Mapping[str, float]] = {"rabbitmq": 40.0, "postgres": 15.0, "seaweedfs": 25.0, "epmd": 20.0}
+REST_SECONDS_OF: Final[Mapping[str, float]] = {"rabbitmq": 40.0, "postgres": 30.0, "seaweedfs": 25.0, "epmd": 20.0}
 
 
 class Kind(StrEnum):
@@ -43,7 +43,7 @@ AT_ANY_TIME: Final = frozenset({Kind.CLOCK, Kind.POISON_MQTT, Kind.POISON_BUS})
 WEIGHTS: Final[Mapping[Kind, int]] = {
     Kind.KILL: 34,
     Kind.PAUSE: 16,
-    Kind.IMMEDIATE_STOP: 2,
+    Kind.IMMEDIATE_STOP: 1,
     Kind.CUT: 7,
     Kind.HALF_OPEN: 4,
     Kind.SLOW: 4,
