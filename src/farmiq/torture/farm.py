@@ -10,7 +10,6 @@ from pathlib import Path
 import asyncpg
 import msgspec
 
-from farmiq.contracts.bus import ANALYTICS_KPI_QUEUE, MEDIA_STORE_QUEUE, TELEMETRY_INGEST_QUEUE
 from farmiq.contracts.services import SERVICES
 from farmiq.kit.clock import Clock
 from farmiq.kit.errors import Fatal
@@ -22,12 +21,12 @@ from farmiq.stack.ports import choose_ports
 from farmiq.stack.relay.client import RelayClient
 from farmiq.stack.servers import server_ports
 from farmiq.stack.state import StackState, read_state
+from farmiq.torture.bus import POISONED
 from farmiq.torture.disks import SmallDisk
 from farmiq.torture.forwarders import forwarder_of, keeper_of
 from farmiq.torture.plan import Targets
 from farmiq.torture.telling import Login
 
-QUEUES = (TELEMETRY_INGEST_QUEUE, ANALYTICS_KPI_QUEUE, MEDIA_STORE_QUEUE)
 SENSOR, STATION = "torture-sensor", "torture-station"
 HEALTHY_SECONDS_MAX = 240.0
 # What nobody restarts but a person: without it nothing heals, and it is not a service.
@@ -83,7 +82,7 @@ class Farm:
             links=[route.name for route in self.relay.look()],
             nodes=self.nodes,
             small_disks=list(self.disks),
-            queues=QUEUES,
+            bus_events=POISONED,
         )
 
     def state(self) -> StackState:

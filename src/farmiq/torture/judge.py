@@ -217,18 +217,21 @@ def judge_pictures(expected: Mapping[UUID, Picture], found: Mapping[UUID, FoundP
     return tally
 
 
-def judge_bus_poison(sent: Mapping[UUID, BusPoison], letters: Iterable[UUID | None]) -> Tally:
-    """Dead letters are the poison and nothing else. What RabbitMQ did not confirm may be there or not."""
-    tally = Tally(accepted=sum(one.is_confirmed for one in sent.values()))
-    seen: set[UUID] = set()
-    for letter in letters:
-        if letter is None or letter not in sent:
-            tally.blame("never_sent", f"a dead letter that is no poison: {letter}")
+def judge_bus_poison(sent: Mapping[UUID, BusPoison], letters: Iterable[tuple[str, UUID | None]]) -> Tally:
+    """Dead letters, each with the service that it was for, are the poison and nothing else. What RabbitMQ did not confirm may be
+    there or not."""
+    tally = Tally()
+    seen: set[tuple[str, UUID]] = set()
+    for service, poison in letters:
+        if poison is None or poison not in sent or service not in sent[poison].services:
+            tally.blame("never_sent", f"a dead letter of {service} that is no poison: {poison}")
         else:
-            seen.add(letter)
+            seen.add((service, poison))
     for poison, one in sent.items():
-        if one.is_confirmed and poison not in seen:
-            tally.blame("lost", f"poison {poison} of {one.queue} is not among the dead letters")
-        elif one.is_confirmed:
-            tally.stored += 1
+        for service in one.services if one.is_confirmed else ():
+            tally.accepted += 1
+            if (service, poison) in seen:
+                tally.stored += 1
+            else:
+                tally.blame("lost", f"poison {poison} is not among the dead letters of {service}")
     return tally

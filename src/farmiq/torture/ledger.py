@@ -69,10 +69,11 @@ class Weighed(Struct, frozen=True, tag="weighed"):
 
 
 class BusPoison(Struct, frozen=True, tag="bus_poison"):
-    """Written before and after it is published. What RabbitMQ confirmed has to end among the dead letters, and nowhere else."""
+    """Written before and after it is published. What RabbitMQ confirmed has to end among the dead letters of each service whose
+    queue it reaches, and nowhere else."""
 
     poison: UUID
-    queue: str
+    services: list[str]
     is_confirmed: bool
 
 

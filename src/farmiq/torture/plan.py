@@ -75,7 +75,7 @@ class Targets:
     links: Sequence[str]
     nodes: Sequence[str]
     small_disks: Sequence[str]  # nodes whose spool is on a disk that can be filled
-    queues: Sequence[str]
+    bus_events: Sequence[str]  # event types under which poison may come on the bus
 
     def of(self, kind: Kind) -> Sequence[str]:
         if kind in LINK_KINDS:
@@ -86,7 +86,7 @@ class Targets:
             Kind.IMMEDIATE_STOP: [name for name in self.processes if name == "postgres"],
             Kind.DISK_FULL: self.small_disks,
             Kind.CLOCK: self.nodes,
-            Kind.POISON_BUS: self.queues,
+            Kind.POISON_BUS: self.bus_events,
         }
         return lists.get(kind, ["sensor"])
 

@@ -10,7 +10,7 @@ import asyncpg
 
 from farmiq.kit.amqp_channel import BusAway
 from farmiq.torture.bus import depths
-from farmiq.torture.farm import QUEUES, Farm
+from farmiq.torture.farm import Farm
 
 LOOK_SECONDS = 0.25
 
@@ -90,7 +90,7 @@ async def leftovers(farm: Farm, before: datetime) -> list[str]:
     for tier in ("edge", "cloud"):
         rows = await farm.fetch(tier, _GAPS)
         found += [f"{tier}: gaps in the stream of {row['device_id']}: {row['covered']}" for row in rows]
-    counts = await depths(farm.environment["AMQP_URL"], QUEUES)
+    counts = await depths(farm.environment["AMQP_URL"])
     return found + [f"{queue}: {count} messages" for queue, count in counts.items() if count]
 
 

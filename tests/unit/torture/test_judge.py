@@ -142,12 +142,17 @@ def test_pictures(found: FoundPicture | None, expected: str) -> None:
 
 def test_dead_letters_are_the_poison_and_nothing_else() -> None:
     sure, unsure = uuid4(), uuid4()
-    sent = {sure: BusPoison(sure, "q", is_confirmed=True), unsure: BusPoison(unsure, "q", is_confirmed=False)}
-    assert judge_bus_poison(sent, [sure]).is_clean
-    assert judge_bus_poison(sent, [sure, unsure, sure]).is_clean
-    assert counts(judge_bus_poison(sent, [unsure])) == {"accepted": 1, "lost": 1}
-    assert counts(judge_bus_poison(sent, [sure, None])) == {"accepted": 1, "stored": 1, "never_sent": 1}
-    assert counts(judge_bus_poison(sent, [sure, uuid4()])) == {"accepted": 1, "stored": 1, "never_sent": 1}
+    sent = {
+        sure: BusPoison(sure, ["a", "b"], is_confirmed=True),
+        unsure: BusPoison(unsure, ["a"], is_confirmed=False),
+    }
+    both = [("a", sure), ("b", sure)]
+    assert judge_bus_poison(sent, both).is_clean
+    assert judge_bus_poison(sent, [*both, ("a", unsure), ("a", sure)]).is_clean
+    assert counts(judge_bus_poison(sent, [("a", unsure)])) == {"accepted": 2, "lost": 2}
+    assert counts(judge_bus_poison(sent, [("a", sure)])) == {"accepted": 2, "stored": 1, "lost": 1}
+    for wrong in (("a", None), ("a", uuid4()), ("b", unsure), ("c", sure)):
+        assert counts(judge_bus_poison(sent, [*both, wrong])) == {"accepted": 2, "stored": 2, "never_sent": 1}
 
 
 def test_a_ledger_is_its_lines_sorted_by_what_they_are_about() -> None:

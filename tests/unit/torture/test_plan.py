@@ -10,7 +10,7 @@ FARM = Targets(
     links=["wan", "broker", "edge-db"],
     nodes=["node-a", "node-b"],
     small_disks=["node-a"],
-    queues=["ingest", "kpi"],
+    bus_events=["ingest", "kpi"],
 )  # fmt: skip
 SEEDS = range(20)
 
@@ -71,6 +71,6 @@ def test_what_lasts_ends_by_itself_and_what_does_not_takes_no_time(seed: int) ->
 
 
 def test_what_has_no_target_is_left_out() -> None:
-    bare = Targets(processes=["mosquitto"], links=[], nodes=["node-a"], small_disks=[], queues=[])
+    bare = Targets(processes=["mosquitto"], links=[], nodes=["node-a"], small_disks=[], bus_events=[])
     kinds = {fault.kind for fault in plan(targets=bare)}
     assert kinds == {Kind.KILL, Kind.PAUSE, Kind.STORM, Kind.CLOCK, Kind.POISON_MQTT}
