@@ -109,7 +109,7 @@ def make_plan(seed: int, seconds: float, count: int, targets: Targets) -> list[F
     """`count` faults within `seconds`, in order. Every kind that has a target comes before any comes twice."""
     rng = Random(seed)  # noqa: S311 - a plan that can be repeated, not a secret
     kinds = [kind for kind in Kind if targets.of(kind)]
-    wanted = _kinds_in_order(rng, kinds, count)
+    wanted = _kinds_in_order(rng, kinds, count, targets)
     pace = seconds / count if count else 0.0
     under_way = _UnderWay()
     plan = []
@@ -132,9 +132,11 @@ def _next_kind(
     return next((kind for kind in kinds if kind in AT_ANY_TIME), kinds[0])
 
 
-def _kinds_in_order(rng: Random, kinds: list[Kind], count: int) -> list[Kind]:
+def _kinds_in_order(rng: Random, kinds: list[Kind], count: int, targets: Targets) -> list[Kind]:
     first = list(kinds)
     rng.shuffle(first)
+    # What has one target only comes before somebody else hits that.
+    first.sort(key=lambda kind: len(targets.of(kind)) > 1)
     weights = [WEIGHTS[kind] for kind in kinds]
     return (first + rng.choices(kinds, weights, k=max(0, count - len(first))))[:count]
 
