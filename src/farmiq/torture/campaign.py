@@ -35,7 +35,7 @@ class Wishes:
     nodes: int = 3
     readings_per_second: float = 20.0
     session_seconds: float = 5.0
-    recover_seconds_max: float = 300.0
+    recover_seconds_max: float = 600.0
 
 
 @dataclass

@@ -29,6 +29,8 @@ from farmiq.torture.telling import Login
 
 SENSOR, STATION = "torture-sensor", "torture-station"
 HEALTHY_SECONDS_MAX = 240.0
+# Shorter than the longest pause: a forwarder that was stopped comes back to rows that belong to somebody else by then.
+HARDER = {"OUTBOX_LEASE_SECONDS": "5"}
 # What nobody restarts but a person: without it nothing heals, and it is not a service.
 _SPARED = frozenset({"supervisor"})
 
@@ -59,7 +61,7 @@ class Farm:
     async def start(self, environ: Mapping[str, str]) -> None:
         chosen = {name: value for name, value in environ.items() if not name.endswith("_URL") and name != "S3_ENDPOINT"}
         self._choose_ports()
-        control.start(self.home, chosen)
+        control.start(self.home, HARDER | chosen)
         await asyncio.to_thread(control.wait_until_healthy, self.home, _unseen, HEALTHY_SECONDS_MAX)
         self.environment = control.environment(self.home)
         self.folder.mkdir(parents=True, exist_ok=True)
