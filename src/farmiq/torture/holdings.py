@@ -38,7 +38,8 @@ _IMAGES = """SELECT event_id, device_id, occurred_at, NULL::float8 AS value, ses
                FROM captured_images WHERE device_id = ANY($1)"""
 _SESSIONS = "SELECT id, status, final_weight_kg, image_count FROM weight_sessions WHERE id = ANY($1)"
 _PICTURES = "SELECT id, state, bucket, object_key FROM media_objects WHERE id = ANY($1)"
-_TWICE = """SELECT stream_id, seq, count(*) AS times FROM telemetry_raw WHERE stream_id IS NOT NULL
+_TWICE = """SELECT stream_id, seq, count(*) AS times FROM telemetry_raw
+             WHERE stream_id IS NOT NULL AND device_id <> ALL($1)
              GROUP BY stream_id, seq HAVING count(*) > 1 LIMIT 20"""
 
 # What the edge passes on as its own word about the whole session has an id of its own there.
@@ -56,10 +57,9 @@ async def judge_samples(url: str, ledger: Ledger, devices: Sequence[str]) -> Tal
                 async for row in connection.cursor(_SAMPLES, device, prefetch=ROWS_AT_ONCE):
                     judge.take(row["seq"], row["metric_value"], row["sensor"], to_us(row["occurred_at"]))
             total.add(judge.finish())
-        # Also of the nodes that the campaign does not feed.
-        for row in await connection.fetch(_TWICE):
-            if not any(str(row["seq"]) in example for example in total.examples):
-                total.blame("duplicated", f"stream {row['stream_id']} {row['seq']}", row["times"] - 1)
+        # Of the nodes that the campaign does not feed, nothing else is known.
+        for row in await connection.fetch(_TWICE, list(devices)):
+            total.blame("duplicated", f"stream {row['stream_id']} {row['seq']}", row["times"] - 1)
     finally:
         await connection.close(timeout=5)
     return total
