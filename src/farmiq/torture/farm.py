@@ -1,7 +1,6 @@
 """The farm under test: `farmiq up` in a home of its own, and the campaign's own devices beside it."""
 
 import asyncio
-import contextlib
 import os
 import sys
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from farmiq.stack.external import External
 from farmiq.stack.home import Home
 from farmiq.stack.keeper import Keeper
 from farmiq.stack.ports import choose_ports
+from farmiq.stack.private_files import remove
 from farmiq.stack.relay.client import RelayClient
 from farmiq.stack.servers import server_ports
 from farmiq.stack.state import StackState, read_state
@@ -70,11 +70,13 @@ class Farm:
         self._start_nodes()
 
     async def stop(self, *, keep: bool) -> None:
-        """Everything that was started, whatever state it is in."""
+        """Everything that was started, whatever state it is in. Without `keep` nothing is left on the disk either."""
         for keeper in self.keepers.values():
             await keeper.stop()
         for disk in self.disks.values():
             disk.unmount()
+        if not keep:
+            await asyncio.to_thread(remove, [self.folder])
         await asyncio.to_thread(control.stop, self.home, purge=not keep)
 
     def targets(self) -> Targets:
@@ -147,12 +149,6 @@ class Farm:
             forwarder = forwarder_of(self.home, self.logins[device], spool)
             self.keepers[forwarder.name] = keeper_of(self.home, forwarder, self._clock)
             self.keepers[forwarder.name].start()
-
-    def give_back(self) -> None:
-        """Leaves no mount behind, also when the campaign breaks off before it has stopped the farm in order."""
-        for disk in self.disks.values():
-            with contextlib.suppress(OSError):
-                disk.free()
 
 
 def _unseen(_: StackState) -> None:

@@ -54,6 +54,11 @@ def test_the_farm_comes_back_by_itself(verdict: Any) -> None:
     assert verdict["passed"]
 
 
+def test_a_campaign_that_passed_leaves_nothing_behind(verdict: Any, run_folder: Path) -> None:
+    assert verdict["passed"]
+    assert not (run_folder / "campaign-torture" / str(SEED)).exists()
+
+
 def test_every_kind_of_fault_was_there(verdict: Any) -> None:
     left_out = {reason.partition(":")[0] for reason in verdict["left_out"]}
     assert set(verdict["inflicted"]) == set(Kind) - left_out

@@ -35,8 +35,8 @@ LINES: list[Line] = [
 ]
 LEDGER = Ledger.of(LINES)
 
-_RAW = """INSERT INTO telemetry_raw (id, tenant_id, farm_id, barn_id, device_id, occurred_at, metric_type, metric_value, stream_id,
-          seq, sensor) VALUES ($1, 'demo', 'f', 'b', $2, $3, 'torture', $4, $5, $6, $7)"""
+_RAW = """INSERT INTO telemetry_raw (id, tenant_id, farm_id, barn_id, device_id, occurred_at, metric_type, metric_value,
+          stream_id, seq, sensor) VALUES ($1, 'demo', 'f', 'b', $2, $3, 'torture', $4, $5, $6, $7)"""
 
 
 @pytest_asyncio.fixture
