@@ -6,7 +6,7 @@ ARGS ?=
 PYTEST := $(BIN)/pytest -n 2 --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test check fix bench train docs lock setup
+.PHONY: help up down test check fix bench faults train docs lock setup
 
 help: ## print this
 	@echo 'FarmIQ: a farm on this machine, from the sensor to the cloud database.'
@@ -39,6 +39,9 @@ fix: setup ## let ruff repair and format what it can
 bench: ## measure ourselves beside our peers, make docs/benchmarks.md (ARGS=--quick: under 40 s a benchmark)
 	@tools/bootstrap.sh bench
 	@$(BIN)/python benchmarks/run_all.py $(ARGS)
+
+faults: setup ## torture a farm of its own with faults, and judge it by an outside ledger (ARGS="--minutes 60 --faults 1500")
+	@$(BIN)/farmiq torture $(ARGS)
 
 train: ## train the weight model anew, on rendered pictures (docs/guides/train-a-model.md)
 	@tools/bootstrap.sh train

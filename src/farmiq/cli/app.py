@@ -26,6 +26,7 @@ from farmiq.cli.size import size
 from farmiq.cli.spool import spool
 from farmiq.cli.status import status
 from farmiq.cli.terminal import say
+from farmiq.cli.torture import torture
 from farmiq.cli.up import up
 from farmiq.cli.viewer import viewer
 from farmiq.cli.watch import watch
@@ -66,6 +67,7 @@ app.command()(size)
 app.command()(watch)
 app.command()(audit)
 app.command()(send)
+app.command()(torture)
 app.command("open")(open_page)
 app.add_typer(demo)
 app.add_typer(console)

@@ -22,7 +22,7 @@ log = get_logger(__name__)
 BACKOFF_BASE_SECONDS = 0.5
 BACKOFF_CAP_SECONDS = 30.0
 # A child that lived this long died of something new: it is started again at once.
-STABLE_SECONDS = 60.0
+STABLE_SECONDS = 10.0
 STARTING_PROBE_SECONDS = 0.1
 UNHEALTHY_PROBE_SECONDS = 1.0
 HEALTHY_PROBE_SECONDS = 10.0
@@ -67,9 +67,7 @@ class Keeper:
             await self._live_once()
             if self._stopping.is_set():
                 return
-            if self._clock.monotonic() - began_at > STABLE_SECONDS:
-                backoff.reset()
-            pause_seconds = backoff.next_seconds()
+            pause_seconds = pause_after_death(backoff, self._clock.monotonic() - began_at)
             log.warning("child_died", child=self.child.name, exit=self.state.last_exit, pause_seconds=pause_seconds)
             self.state.restarts += 1
             self._turn("backoff")
@@ -163,6 +161,13 @@ class Keeper:
         if state == "unhealthy":
             self.healthy.clear()
         self._on_change()
+
+
+def pause_after_death(backoff: Backoff, lived_seconds: float) -> float:
+    """Longer each time for one that can't live, and not for one that is killed now and then: everybody waits for it."""
+    if lived_seconds > STABLE_SECONDS:
+        backoff.reset()
+    return backoff.next_seconds()
 
 
 def _pause_after(state: Health) -> float:

@@ -69,6 +69,19 @@ def leftovers(home: Path) -> list[Process]:
     return found
 
 
+def family_of(process: Process) -> list[Process]:
+    """The process and all that descends from it. PostgreSQL's workers have sessions of their own: a group is not enough."""
+    parents = {
+        int(entry.name): _parent_of(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit()
+    }
+    found, latest = [process], {process.pid}
+    while latest:
+        latest = {pid for pid, parent in parents.items() if parent in latest}
+        ticks = {pid: _started_ticks(pid) for pid in latest}
+        found += [Process(pid, started, command="") for pid, started in ticks.items() if started is not None]
+    return found
+
+
 def sweep(home: Path, patience_seconds: float = 10.0) -> list[Process]:
     """Ends every process of the stack with this home: asks first, insists after `patience_seconds`. Returns what it found."""
     found = leftovers(home)
@@ -108,10 +121,19 @@ def _if_marked(entry: Path, mark: bytes) -> Process | None:
 
 def _started_ticks(pid: int) -> int | None:
     """When the process started, in clock ticks since boot; None when it is gone or only waits to be reaped."""
+    fields = _stat(pid)
+    return None if fields is None or fields[0] in "ZX" else int(fields[19])
+
+
+def _parent_of(pid: int) -> int | None:
+    fields = _stat(pid)
+    return None if fields is None else int(fields[1])
+
+
+def _stat(pid: int) -> list[str] | None:
+    """The fields behind the command's name, which may hold anything."""
     try:
-        fields = (
-            (Path("/proc") / str(pid) / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
-        )
+        text = (Path("/proc") / str(pid) / "stat").read_text(encoding="ascii", errors="replace")
     except OSError:
         return None
-    return None if fields[0] in "ZX" else int(fields[19])
+    return text.rpartition(")")[2].split()

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from farmiq.kit.clock import Clock
+from farmiq.kit.retry import Backoff
 from farmiq.stack.children import Child
 from farmiq.stack.home import Home
-from farmiq.stack.keeper import Keeper
+from farmiq.stack.keeper import BACKOFF_BASE_SECONDS, BACKOFF_CAP_SECONDS, STABLE_SECONDS, Keeper, pause_after_death
 from farmiq.stack.processes import leftovers
 from farmiq.stack.program import plain_environment
 from support.waiting import eventually
@@ -97,6 +98,14 @@ async def test_a_child_that_keeps_failing_is_tried_again_and_again(keep: Callabl
 
     await eventually(tried_three_times)
     assert keeper.state.last_exit == "exit code 3"
+
+
+def test_one_that_lives_for_a_while_between_two_deaths_is_never_waited_for_long() -> None:
+    """Killed every minute it was away for half of the time: the pauses had grown as if it could not live at all."""
+    backoff = Backoff(BACKOFF_BASE_SECONDS, BACKOFF_CAP_SECONDS)
+    assert all(pause_after_death(backoff, STABLE_SECONDS + 1) <= BACKOFF_BASE_SECONDS for _ in range(20))
+    pauses = [pause_after_death(backoff, 1.0) for _ in range(20)]
+    assert max(pauses) > BACKOFF_CAP_SECONDS / 2
 
 
 async def test_a_child_that_can_not_be_prepared_says_why_and_is_tried_again(keep: Callable[[Script], Keeper]) -> None:

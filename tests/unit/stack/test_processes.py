@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from farmiq.stack.processes import MARKER, Process, leftovers, own_identity, process_of, sweep
+from farmiq.stack.processes import MARKER, Process, family_of, leftovers, own_identity, process_of, sweep
 from support.waiting import wait_for
 
 Spawn = Callable[[str, Path], subprocess.Popen[bytes]]
@@ -106,3 +106,17 @@ def test_an_identity_leads_to_the_process_that_wrote_it_and_to_no_other() -> Non
     assert found.pid == os.getpid()
     assert process_of(f"{pid} {int(ticks) + 1}") is None
     assert process_of("") is None
+
+
+def test_a_family_has_those_too_who_have_a_session_of_their_own() -> None:
+    child = "import subprocess as s, sys; s.Popen(['sleep', '60'], start_new_session=True); print(flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", child], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        fields = Path(f"/proc/{parent.pid}/stat").read_text().rpartition(")")[2].split()
+        family = family_of(Process(parent.pid, int(fields[19]), command=""))
+        assert family[0].pid == parent.pid
+        assert len(family) == 2
+        assert all(member.is_alive() for member in family)
+        for member in family:
+            member.signal(signal.SIGKILL)

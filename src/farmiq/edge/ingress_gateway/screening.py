@@ -82,7 +82,7 @@ def screen(topic: str, payload: bytes, *, is_retained: bool = False) -> Screened
             reason.detail,
             tenant_id=place.tenant_id if place else None,
             device_id=_speaker(place) if place else None,
-            event_id=envelope.event_id if envelope else None,
+            event_id=envelope.event_id if envelope else _readable_id(payload, reason),
             trace_id=(envelope.trace_id if envelope else None) or new_trace_id(),
         )
     trace_id = envelope.trace_id or new_trace_id()
@@ -102,6 +102,20 @@ def fingerprint(message: Screened) -> str | None:
 def refuse(message: Screened, code: str, detail: str) -> Refusal:
     origin = message.origin
     return Refusal(code, detail, origin.tenant_id, origin.device_id, message.event_id, message.trace_id)
+
+
+class _Named(msgspec.Struct, frozen=True):
+    event_id: UUID
+
+
+def _readable_id(payload: bytes, reason: MalformedMessage) -> UUID | None:
+    """Of an envelope in which something else is wrong: a device that is not answered by id says the same again for ever."""
+    if reason.code not in ("schema", "unsupported_schema_version"):
+        return None  # larger or deeper than is read here, or no JSON
+    try:
+        return msgspec.json.decode(payload, type=_Named).event_id
+    except msgspec.MsgspecError:
+        return None
 
 
 def _device_topic(topic: str) -> DeviceTopic:

@@ -75,8 +75,13 @@ class End(asyncio.Protocol):
             self.transport.write(data)
 
     def end(self) -> None:
-        if self.transport is not None and not self.transport.is_closing() and self.transport.can_write_eof():
+        if self.transport is None or self.transport.is_closing() or not self.transport.can_write_eof():
+            return
+        try:
             self.transport.write_eof()
+        except OSError:
+            # The peer has reset the connection while we did not read from it, so this is the first that we hear of it.
+            self.reset()
 
     def close(self) -> None:
         if self.transport is not None:

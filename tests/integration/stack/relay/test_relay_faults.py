@@ -254,3 +254,27 @@ async def test_a_server_that_is_away_is_a_reset_for_the_client_and_nothing_for_t
         assert await is_reset(near.reader)
         await world.far.start()
         await exchange(*await world.pair())
+
+
+async def test_an_end_that_comes_for_somebody_who_has_been_reset_does_not_stop_the_healing() -> None:
+    """Seen in a campaign: the order to heal was refused, and every other route stayed broken."""
+    slow = RouteFaults(upstream=Faults(latency=Latency(seconds=3600)), downstream=Faults(latency=Latency(seconds=3600)))
+    async with relayed(slow) as world:
+        near, far = await world.pair()
+        near.writer.write(
+            BIG
+        )  # more than the line holds: the relay does not read there any more, and hears of no reset
+        (connection,) = world.route._connections
+        await eventually(lambda: _is_so(connection.client._is_held), what="a client that has to wait")
+        near.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+        near.writer.transport.abort()
+        far.writer.write_eof()
+        await eventually(
+            lambda: _is_so(bool(connection._pipes[1]._queue)), what="the end of the server's words on the line"
+        )
+        await world.route.apply(HEALTHY)
+        await exchange(*await world.pair())
+
+
+async def _is_so(value: bool) -> bool:
+    return value

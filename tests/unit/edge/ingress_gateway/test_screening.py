@@ -77,6 +77,21 @@ def test_what_does_not_fit_is_refused_with_its_reason_and_the_identity_of_the_to
     assert (answer.tenant_id, answer.device_id) == ("demo", "node-1")
 
 
+@pytest.mark.parametrize(
+    "fields", [{"ts": "yesterday"}, {"schema_version": "99.0"}, {"payload": 7}, {"tenant_id": "a b"}, {"device_id": 1}]
+)
+def test_an_envelope_that_is_wrong_is_refused_by_its_id_as_long_as_that_can_be_read(fields: dict[str, object]) -> None:
+    """Unanswered, a station would send it again for ever."""
+    message, event_id = reading_message(26.4), uuid4()
+    assert refused(message.topic, changed(message, event_id=str(event_id), **fields)).event_id == event_id
+
+
+@pytest.mark.parametrize("event_id", [None, 7, "not-an-id", [], {}])
+def test_an_id_that_cannot_be_read_is_not_made_up(event_id: object) -> None:
+    message = reading_message(26.4)
+    assert refused(message.topic, changed(message, event_id=event_id)).event_id is None
+
+
 def test_a_body_cannot_speak_for_another_tenant() -> None:
     mine, theirs = reading_message(1.0), reading_message(1.0, ELSEWHERE)
     assert refused(mine.topic, theirs.payload).tenant_id == "demo"

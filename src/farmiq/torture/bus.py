@@ -1,0 +1,105 @@
+"""The campaign's hands on RabbitMQ: poison into a queue, how full each queue is, and what lies among the dead letters."""
+
+import asyncio
+import re
+import time
+from uuid import UUID
+
+from aiormq.abc import AbstractConnection
+from aiormq.exceptions import PublishError
+from pamqp.commands import Basic
+
+from farmiq.contracts import event_types
+from farmiq.contracts.bus import (
+    ANALYTICS_KPI_QUEUE,
+    BINDINGS,
+    MEDIA_STORE_QUEUE,
+    TELEMETRY_INGEST_QUEUE,
+    dlq_for,
+    exchange_for,
+)
+from farmiq.kit.amqp_channel import BusAway
+from farmiq.kit.amqp_inspection import connected
+from farmiq.kit.amqp_topology import depth
+from farmiq.kit.ids import new_id
+from farmiq.torture.ledger import BusPoison, LedgerWriter
+
+NAME = "farmiq-torture"
+POISON_SECONDS_MAX = 30.0
+CONSUMERS = {
+    "cloud-telemetry-service": TELEMETRY_INGEST_QUEUE,
+    "cloud-analytics-service": ANALYTICS_KPI_QUEUE,
+    "cloud-media-store": MEDIA_STORE_QUEUE,
+}
+# Event types under which poison comes, so that it takes the way of a message of that type.
+POISONED = (event_types.TELEMETRY_BATCH_INGESTED, event_types.IMAGE_CAPTURED, event_types.MEDIA_STORED)
+_POISON = re.compile(rb"\{poison ([0-9a-f-]{36})")
+
+
+def services_reached(event_type: str) -> list[str]:
+    exchange = exchange_for(event_type)
+    queues = {one.queue for one in BINDINGS if one.exchange == exchange and fits(one.routing_key, event_type)}
+    return [service for service, queue in CONSUMERS.items() if queue in queues]
+
+
+def fits(pattern: str, event_type: str) -> bool:
+    """Of the two kinds of pattern that our bindings have."""
+    return pattern == event_type or (pattern.endswith("#") and event_type.startswith(pattern.removesuffix("#")))
+
+
+class Poisoner:
+    def __init__(self, amqp_url: str, ledger: LedgerWriter) -> None:
+        self._amqp_url = amqp_url
+        self._ledger = ledger
+
+    async def poison(self, event_type: str) -> bool:
+        """False when RabbitMQ did not confirm it: then it may be there or not."""
+        poison, services = new_id(), services_reached(event_type)
+        self._ledger.note(BusPoison(poison, services, is_confirmed=False))
+        deadline = time.monotonic() + POISON_SECONDS_MAX
+        while time.monotonic() < deadline:
+            try:
+                async with asyncio.timeout(10), connected(self._amqp_url, NAME) as connection:
+                    await _publish(connection, event_type, poison)
+            except (BusAway, PublishError, TimeoutError):
+                await asyncio.sleep(0.5)
+            else:
+                self._ledger.note(BusPoison(poison, services, is_confirmed=True))
+                return True
+        return False
+
+
+async def _publish(connection: AbstractConnection, event_type: str, poison: UUID) -> None:
+    channel = await connection.channel(publisher_confirms=True, on_return_raises=True)
+    await channel.basic_publish(
+        b"{poison " + str(poison).encode(),
+        exchange=exchange_for(event_type),
+        routing_key=event_type,
+        mandatory=True,
+        properties=Basic.Properties(delivery_mode=2, message_id=str(poison)),
+    )
+
+
+async def depths(amqp_url: str) -> dict[str, int]:
+    async with connected(amqp_url, NAME) as connection:
+        return {queue: await depth(connection, queue) or 0 for queue in CONSUMERS.values()}
+
+
+async def dead_letters(amqp_url: str) -> list[tuple[str, UUID | None]]:
+    """The poison in each dead letter of each service, None for one that is something else. They stay where they are."""
+    found = []
+    async with connected(amqp_url, NAME) as connection:
+        for service in CONSUMERS:
+            channel = await connection.channel()  # closed without an answer, it puts back what it took
+            while True:
+                message = await channel.basic_get(dlq_for(service))
+                if isinstance(message.delivery, Basic.GetEmpty):
+                    break
+                found.append((service, poison_in(message.body)))
+            await channel.close()
+    return found
+
+
+def poison_in(body: bytes) -> UUID | None:
+    match = _POISON.match(body)
+    return UUID(match[1].decode()) if match else None

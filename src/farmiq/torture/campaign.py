@@ -1,0 +1,221 @@
+"""One campaign: start the farm and its load, carry out the plan, heal, look, judge."""
+
+import asyncio
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from farmiq.kit.clock import Clock
+from farmiq.stack.home import Home
+from farmiq.torture import holdings, recovery
+from farmiq.torture.bus import Poisoner, dead_letters
+from farmiq.torture.farm import SENSOR, STATION, Farm
+from farmiq.torture.feeding import Feeding
+from farmiq.torture.generators import NodeTask, Progress, Task
+from farmiq.torture.inflicting import Inflictor
+from farmiq.torture.judge import Ledger, Tally, judge_bus_poison
+from farmiq.torture.ledger import LedgerWriter, read_ledger
+from farmiq.torture.plan import Fault, make_plan
+from farmiq.torture.recovery import Recovery, until
+
+FRESH_SECONDS_MAX = 30.0
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a campaign is asked to be."""
+
+    seed: int
+    faults: int
+    seconds: float
+    rate: float
+    nodes: int = 3
+    readings_per_second: float = 20.0
+    session_seconds: float = 5.0
+    recover_seconds_max: float = 600.0
+
+
+@dataclass
+class Standing:
+    """How far it is, for whoever watches."""
+
+    phase: str = "starting the farm"
+    planned: int = 0
+    inflicted: int = 0
+    passed_over: int = 0
+    under_way: list[str] = field(default_factory=list)
+    progress: Progress = field(default_factory=Progress)
+
+
+@dataclass
+class Result:
+    seed: int
+    planned: int
+    inflicted: Counter[str] = field(default_factory=Counter)
+    passed_over: int = 0
+    left_out: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    repeated: int = 0
+    samples: Tally = field(default_factory=Tally)
+    events: Tally = field(default_factory=Tally)
+    sessions: Tally = field(default_factory=Tally)
+    pictures: Tally = field(default_factory=Tally)
+    poison: Tally = field(default_factory=Tally)
+    recovery: Recovery = field(default_factory=Recovery)
+    is_all_acknowledged: bool = False
+    audit: str = "not run"
+
+    @property
+    def tallies(self) -> dict[str, Tally]:
+        return {
+            "samples": self.samples,
+            "events": self.events,
+            "sessions": self.sessions,
+            "pictures": self.pictures,
+            "bus poison": self.poison,
+        }
+
+    @property
+    def has_passed(self) -> bool:
+        return (
+            all(tally.is_clean for tally in self.tallies.values())
+            and self.recovery.is_whole
+            and self.is_all_acknowledged
+            and self.audit in ("balanced", "not run")
+        )
+
+
+class Campaign:
+    def __init__(self, home: Home, wishes: Wishes, watch: Callable[[Standing], None]) -> None:
+        self._wishes = wishes
+        self._farm = Farm(home, wishes.nodes, Clock())
+        self._standing = Standing()
+        self._watch = watch
+        self._result = Result(wishes.seed, wishes.faults)
+
+    async def run(self, environ: Mapping[str, str], *, keep: bool) -> Result:
+        """What was started is ended again, however it goes. The data stays with `keep`, and when it did not pass."""
+        try:
+            await self._farm.start(environ)
+            feeding = await Feeding.start(self._task(), self._farm.folder)
+            watching = asyncio.create_task(self._report(feeding))
+            try:
+                await self._torture(feeding)
+                await self._look_and_judge(feeding)
+            finally:
+                watching.cancel()
+                await feeding.end()
+        finally:
+            self._standing.phase = "stopping the farm"
+            self._watch(self._standing)
+            await self._farm.stop(keep=keep or not self._result.has_passed)
+        return self._result
+
+    async def _torture(self, feeding: Feeding) -> None:
+        targets = self._farm.targets()
+        if not targets.small_disks:
+            self._result.left_out.append("disk-full: this user may not mount a tmpfs")
+        plan = make_plan(self._wishes.seed, self._wishes.seconds, self._wishes.faults, targets)
+        ledger = LedgerWriter(self._farm.folder / "bus.jsonl")
+        inflictor = Inflictor(self._farm, feeding.tell, Poisoner(self._farm.environment["AMQP_URL"], ledger).poison)
+        self._standing.phase, self._standing.planned = "faults", len(plan)
+        began_at = time.monotonic()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for fault in plan:
+                    await asyncio.sleep(max(0.0, began_at + fault.at_seconds - time.monotonic()))
+                    group.create_task(self._inflict(inflictor, fault))
+        finally:
+            self._result.seconds = round(time.monotonic() - began_at, 1)
+            await inflictor.heal()
+            ledger.close()
+
+    async def _inflict(self, inflictor: Inflictor, fault: Fault) -> None:
+        name = f"{fault.kind} {fault.target}"
+        self._standing.under_way.append(name)
+        try:
+            is_done = await inflictor.inflict(fault)
+        finally:
+            self._standing.under_way.remove(name)
+        if is_done:
+            self._standing.inflicted += 1
+            self._result.inflicted[fault.kind] += 1
+        else:
+            self._standing.passed_over += 1
+            self._result.passed_over += 1
+
+    async def _look_and_judge(self, feeding: Feeding) -> None:
+        farm, result, found = self._farm, self._result, self._result.recovery
+        self._standing.phase = "recovering"
+        taken = dict(feeding.progress.taken)
+        seconds_max = self._wishes.recover_seconds_max
+
+        async def is_healthy() -> bool:
+            return await asyncio.to_thread(farm.is_healthy)
+
+        healthy, fresh = await asyncio.gather(
+            until(is_healthy, seconds_max), until(lambda: recovery.has_fresh(farm, taken), seconds_max)
+        )
+        found.healthy_seconds, found.fresh_seconds = healthy, fresh
+        if fresh is None or fresh > FRESH_SECONDS_MAX:
+            found.left.append(f"no fresh sample of every node in the cloud within {FRESH_SECONDS_MAX:g} s: {fresh} s")
+        found.left += farm.unwell()
+        self._standing.phase = "finishing"
+        result.is_all_acknowledged = await feeding.finish(seconds_max)
+        result.repeated = feeding.progress.repeated
+        finished_at = datetime.now(UTC)
+        self._standing.phase = "draining"
+
+        async def is_drained() -> bool:
+            return not await recovery.leftovers(farm, finished_at)
+
+        found.drained_seconds = await until(is_drained, seconds_max)
+        if found.drained_seconds is None:
+            found.left += await recovery.leftovers(farm, finished_at)
+        found.stuck = await recovery.stuck_rows(farm)
+        self._standing.phase = "judging"
+        await self._judge()
+        result.audit = await self._audit()
+
+    async def _judge(self) -> None:
+        farm, result = self._farm, self._result
+        url = farm.environment["CLOUD_DATABASE_URL"]
+        ledger = Ledger.of(read_ledger([farm.folder / "ledger.jsonl", farm.folder / "bus.jsonl"]))
+        result.samples = await holdings.judge_samples(url, ledger, farm.nodes)
+        result.events = await holdings.judge_said(url, ledger, (SENSOR, STATION))
+        result.sessions = await holdings.judge_weighed(url, ledger)
+        result.pictures = await holdings.judge_seen(url, ledger, farm.environment)
+        result.poison = judge_bus_poison(ledger.bus_poison, await dead_letters(farm.environment["AMQP_URL"]))
+
+    async def _audit(self) -> str:
+        """The farm's own proof, beside ours."""
+        code, told, complaint = await self._farm.command("audit", "--json")
+        if b"No such command" in complaint:
+            return "not run"
+        try:
+            return "balanced" if json.loads(told)["balanced"] and code == 0 else "not balanced"
+        except (ValueError, KeyError):
+            return f"failed with code {code}: {complaint.decode(errors='replace')[-300:]}"
+
+    def _task(self) -> Task:
+        farm, wishes = self._farm, self._wishes
+        rate = wishes.rate / max(1, len(farm.nodes))
+        return Task(
+            seed=wishes.seed,
+            ledger=str(farm.folder / "ledger.jsonl"),
+            nodes=[NodeTask(name, str(farm.home.forwarder_socket(name)), rate) for name in farm.nodes],
+            sensor=farm.logins[SENSOR],
+            readings_per_second=wishes.readings_per_second,
+            station=farm.logins[STATION],
+            media_url=farm.environment["EDGE_MEDIA_STORE_URL"],
+            session_seconds=wishes.session_seconds,
+        )
+
+    async def _report(self, feeding: Feeding) -> None:
+        while True:
+            self._standing.progress = feeding.progress
+            self._watch(self._standing)
+            await asyncio.sleep(1.0)

@@ -1,0 +1,155 @@
+"""The farm under test: `farmiq up` in a home of its own, and the campaign's own devices beside it."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import asyncpg
+import msgspec
+
+from farmiq.contracts.services import SERVICES
+from farmiq.kit.clock import Clock
+from farmiq.kit.errors import Fatal
+from farmiq.stack import control
+from farmiq.stack.external import External
+from farmiq.stack.home import Home
+from farmiq.stack.keeper import Keeper
+from farmiq.stack.ports import choose_ports
+from farmiq.stack.private_files import remove
+from farmiq.stack.relay.client import RelayClient
+from farmiq.stack.servers import server_ports
+from farmiq.stack.state import StackState, read_state
+from farmiq.torture.bus import POISONED
+from farmiq.torture.disks import SmallDisk
+from farmiq.torture.forwarders import forwarder_of, keeper_of
+from farmiq.torture.plan import Targets
+from farmiq.torture.telling import Login
+
+SENSOR, STATION = "torture-sensor", "torture-station"
+HEALTHY_SECONDS_MAX = 240.0
+# Shorter than the longest pause: a forwarder that was stopped comes back to rows that belong to somebody else by then.
+HARDER = {"OUTBOX_LEASE_SECONDS": "5"}
+# What nobody restarts but a person: without it nothing heals, and it is not a service.
+_SPARED = frozenset({"supervisor"})
+
+
+class DeviceNotAdded(Fatal):
+    """`farmiq device add` refused a device of the campaign."""
+
+
+class Farm:
+    def __init__(self, home: Home, nodes: int, clock: Clock) -> None:
+        self.home = home
+        self.environment: dict[str, str] = {}
+        self.logins: dict[str, Login] = {}
+        self.keepers: dict[str, Keeper] = {}
+        self.disks: dict[str, SmallDisk] = {}
+        self.nodes = [f"torture-{number}" for number in range(1, nodes + 1)]
+        self._clock = clock
+
+    @property
+    def folder(self) -> Path:
+        """The campaign's own: what `down --purge` of the farm leaves alone."""
+        return self.home.path / "torture"
+
+    @property
+    def relay(self) -> RelayClient:
+        return RelayClient(self.home.relay_socket)
+
+    async def start(self, environ: Mapping[str, str]) -> None:
+        chosen = {name: value for name, value in environ.items() if not name.endswith("_URL") and name != "S3_ENDPOINT"}
+        self._choose_ports()
+        control.start(self.home, HARDER | chosen)
+        await asyncio.to_thread(control.wait_until_healthy, self.home, _unseen, HEALTHY_SECONDS_MAX)
+        self.environment = control.environment(self.home)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for device, kind in ((SENSOR, "sensor"), (STATION, "weigh-station"), *((name, "node") for name in self.nodes)):
+            self.logins[device] = await self._add(device, kind)
+        self._start_nodes()
+
+    async def stop(self, *, keep: bool) -> None:
+        """Everything that was started, whatever state it is in. Without `keep` nothing is left on the disk either."""
+        for keeper in self.keepers.values():
+            await keeper.stop()
+        for disk in self.disks.values():
+            disk.unmount()
+        if not keep:
+            await asyncio.to_thread(remove, [self.folder])
+        await asyncio.to_thread(control.stop, self.home, purge=not keep)
+
+    def targets(self) -> Targets:
+        children = [child.name for child in self.state().children]
+        return Targets(
+            processes=[*(name for name in children if name not in _SPARED), *self.keepers],
+            links=[route.name for route in self.relay.look()],
+            nodes=self.nodes,
+            small_disks=list(self.disks),
+            bus_events=POISONED,
+        )
+
+    def state(self) -> StackState:
+        return read_state(self.home)
+
+    def pid_of(self, name: str) -> int | None:
+        """None while it does not run."""
+        if name in self.keepers:
+            return self.keepers[name].state.pid
+        return next((child.pid for child in self.state().children if child.name == name), None)
+
+    def is_healthy(self) -> bool:
+        return self.state().is_healthy and all(keeper.state.state == "healthy" for keeper in self.keepers.values())
+
+    def unwell(self) -> list[str]:
+        late = [child for child in self.state().children if child.state != "healthy"]
+        late += [keeper.state for keeper in self.keepers.values() if keeper.state.state != "healthy"]
+        return [
+            f"{child.name} is {child.state}: {child.problem or child.last_exit or 'no answer yet'}" for child in late
+        ]
+
+    async def fetch(self, tier: str, query: str, *arguments: object) -> "list[asyncpg.Record]":
+        """From the database itself, past the relay."""
+        connection = await asyncpg.connect(self.environment[f"{tier.upper()}_DATABASE_URL"], timeout=10)
+        try:
+            return await connection.fetch(query, *arguments)
+        finally:
+            await connection.close(timeout=5)
+
+    async def command(self, *arguments: str) -> tuple[int, bytes, bytes]:
+        """As a person would type it for this farm."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", "farmiq.cli", *arguments,
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            env={name: value for name, value in os.environ.items() if not name.endswith("_URL")}
+            | {"FARMIQ_HOME": str(self.home.path)},
+        )  # fmt: skip
+        told, complaint = await process.communicate()
+        return process.returncode or 0, told, complaint
+
+    def _choose_ports(self) -> None:
+        """Away from the standard ones, which belong to the farm that people use."""
+        names = [*server_ports(External()), *(service.name for service in SERVICES if service.port is not None)]
+        self.home.create()
+        choose_ports(self.home.ports_file, dict.fromkeys(names))
+
+    async def _add(self, device: str, kind: str) -> Login:
+        code, told, complaint = await self.command("device", "add", device, "--kind", kind, "--json")
+        if code:
+            raise DeviceNotAdded(f"{device} could not be added: {complaint.decode(errors='replace')}")
+        return msgspec.json.decode(told, type=Login)
+
+    def _start_nodes(self) -> None:
+        for number, device in enumerate(self.nodes):
+            spool = self.folder / "spools" / device
+            if number == 0:  # one is enough: a full disk is the node's own trouble
+                disk = SmallDisk(spool)
+                if disk.mount():
+                    self.disks[device] = disk
+            forwarder = forwarder_of(self.home, self.logins[device], spool)
+            self.keepers[forwarder.name] = keeper_of(self.home, forwarder, self._clock)
+            self.keepers[forwarder.name].start()
+
+
+def _unseen(_: StackState) -> None:
+    """Nobody watches it come up."""

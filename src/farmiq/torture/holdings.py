@@ -1,0 +1,129 @@
+"""What the cloud has of a campaign's devices: every row from its database, every picture from its object store."""
+
+from collections.abc import Mapping, Sequence
+
+import asyncpg
+
+from farmiq.contracts import event_types
+from farmiq.contracts.timestamps import to_us
+from farmiq.kit.errors import FarmiqError
+from farmiq.kit.s3 import ObjectStore
+from farmiq.torture.judge import (
+    ACCEPTED,
+    Found,
+    FoundPicture,
+    FoundSession,
+    Ledger,
+    NodeJudge,
+    Tally,
+    judge_events,
+    judge_pictures,
+    judge_sessions,
+)
+
+ROWS_AT_ONCE = 20_000
+PICTURE_BYTES_MAX = 16 << 20
+
+_SAMPLES = """SELECT seq, metric_value, sensor, occurred_at FROM telemetry_raw
+               WHERE device_id = $1 AND stream_id IS NOT NULL ORDER BY seq"""
+_LOSSES = "SELECT first_seq, last_seq FROM stream_losses WHERE device_id = $1"
+_READINGS = """SELECT id AS event_id, device_id, occurred_at, metric_value AS value, NULL::uuid AS session_id,
+                      NULL::uuid AS media_id
+                 FROM telemetry_raw WHERE device_id = ANY($1) AND stream_id IS NULL"""
+_EVENTS = """SELECT event_id, device_id, occurred_at, (payload->>'number')::float8 AS value, session_id, NULL::uuid AS media_id
+               FROM device_events WHERE device_id = ANY($1)"""
+_WEIGHTS = """SELECT event_id, device_id, occurred_at, weight_kg AS value, session_id, NULL::uuid AS media_id
+                FROM recorded_weights WHERE device_id = ANY($1)"""
+_IMAGES = """SELECT event_id, device_id, occurred_at, NULL::float8 AS value, session_id, media_id
+               FROM captured_images WHERE device_id = ANY($1)"""
+_SESSIONS = "SELECT id, status, final_weight_kg, image_count FROM weight_sessions WHERE id = ANY($1)"
+_PICTURES = "SELECT id, state, bucket, object_key FROM media_objects WHERE id = ANY($1)"
+_TWICE = """SELECT stream_id, seq, count(*) AS times FROM telemetry_raw
+             WHERE stream_id IS NOT NULL AND device_id <> ALL($1)
+             GROUP BY stream_id, seq HAVING count(*) > 1 LIMIT 20"""
+
+# What the edge passes on as its own word about the whole session has an id of its own there.
+_OF_THE_SESSION = frozenset({event_types.SESSION_CREATED, event_types.SESSION_FINALIZED})
+
+
+async def judge_samples(url: str, ledger: Ledger, devices: Sequence[str]) -> Tally:
+    total = Tally()
+    connection = await asyncpg.connect(url, timeout=30)
+    try:
+        for device in devices:
+            losses = [(row["first_seq"], row["last_seq"]) for row in await connection.fetch(_LOSSES, device)]
+            judge = NodeJudge(device, ledger.offers.get(device, []), ledger.stored.get(device, 0), losses)
+            async with connection.transaction():
+                async for row in connection.cursor(_SAMPLES, device, prefetch=ROWS_AT_ONCE):
+                    judge.take(row["seq"], row["metric_value"], row["sensor"], to_us(row["occurred_at"]))
+            total.add(judge.finish())
+        # Of the nodes that the campaign does not feed, nothing else is known.
+        for row in await connection.fetch(_TWICE, list(devices)):
+            total.blame("duplicated", f"stream {row['stream_id']} {row['seq']}", row["times"] - 1)
+    finally:
+        await connection.close(timeout=5)
+    return total
+
+
+async def judge_said(url: str, ledger: Ledger, devices: Sequence[str]) -> Tally:
+    connection = await asyncpg.connect(url, timeout=30)
+    try:
+        found = [
+            _found(row)
+            for query in (_READINGS, _EVENTS, _WEIGHTS, _IMAGES)
+            for row in await connection.fetch(query, list(devices))
+        ]
+    finally:
+        await connection.close(timeout=5)
+    said = {event_id: event for event_id, event in ledger.said.items() if event.event_type not in _OF_THE_SESSION}
+    return judge_events(said, ledger.heard, found)
+
+
+async def judge_weighed(url: str, ledger: Ledger) -> Tally:
+    connection = await asyncpg.connect(url, timeout=30)
+    try:
+        rows = await connection.fetch(_SESSIONS, list(ledger.weighed))
+    finally:
+        await connection.close(timeout=5)
+    found = {row["id"]: FoundSession(row["status"], row["final_weight_kg"], row["image_count"]) for row in rows}
+    return judge_sessions(ledger.weighed, found)
+
+
+async def judge_seen(url: str, ledger: Ledger, environment: Mapping[str, str]) -> Tally:
+    """Pictures whose event was acknowledged, read back byte by byte."""
+    announced = {
+        event.media
+        for event_id, event in ledger.said.items()
+        if event.media is not None and ledger.heard.get(event_id) in ACCEPTED
+    }
+    expected = {media: picture for media, picture in ledger.pictures.items() if media in announced}
+    connection = await asyncpg.connect(url, timeout=30)
+    try:
+        rows = await connection.fetch(_PICTURES, list(expected))
+    finally:
+        await connection.close(timeout=5)
+    store = ObjectStore(
+        environment["CLOUD_S3_ENDPOINT"],
+        access_key=environment["CLOUD_S3_ACCESS_KEY"],
+        secret_key=environment["CLOUD_S3_SECRET_KEY"],
+    )
+    try:
+        found = {row["id"]: FoundPicture(row["state"], await _sha256(store, row)) for row in rows}
+    finally:
+        store.close()
+    return judge_pictures(expected, found)
+
+
+async def _sha256(store: ObjectStore, row: "asyncpg.Record") -> str | None:
+    if row["object_key"] is None:
+        return None
+    try:
+        return (await store.digest(row["bucket"], row["object_key"], bytes_max=PICTURE_BYTES_MAX)).sha256.hex()
+    except FarmiqError:
+        return None  # whatever the reason: it can't be had, which is what a lost picture is
+
+
+def _found(row: "asyncpg.Record") -> Found:
+    return Found(
+        row["event_id"], row["device_id"], to_us(row["occurred_at"]), row["value"], row["session_id"], row["media_id"]
+    )
