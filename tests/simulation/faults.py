@@ -38,25 +38,12 @@ class Faults:
     def heal(self) -> None:
         """Everything is as it should be from now on, except what has happened."""
         world = self._world
-        for hop in self._hops():
-            hop.is_up, hop.slowness = True, 1.0
-        world.uplink.is_up, world.uplink.trouble, world.uplink.slowness = True, 0.0, 1.0
-        world.bus.trouble = 0.0
-        for database in world.databases:
-            database.trouble = 0.0
-            database.start()
-        if not world.broker.is_up:
-            world.broker.start()
-        world.bus.start()
-        for node in world.nodes:
-            node.disk_trouble = 0.0
-            node.machine.ahead_seconds = 0.0
-            node.start_forwarder()
-            node.start_agent()
+        world.do_now_what_is_arranged()
         for service in world.services:
-            service.go_on()
-            service.start()
-        world.edge_machine.ahead_seconds = world.cloud_machine.ahead_seconds = 0.0
+            if service.process is not None:
+                service.process.fuse = 0
+        for machine in (world.edge_machine, *(node.machine for node in world.nodes)):
+            machine.ahead_seconds = 0.0
 
     # The node
 

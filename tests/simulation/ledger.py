@@ -57,6 +57,8 @@ class Ledger:
         node.synced_seq = max(node.synced_seq, spool.synced_seq)
         if spool.acked.seq > spool.synced_seq:
             self._break(f"{node.device_id}: acknowledged {spool.acked.seq}, written {spool.synced_seq}")
+        if spool.acked.epoch != str(edge["identity"]["epoch"]):
+            return  # a restored database has forgotten, and the node will hear of it
         here = [*spool._catalogue.held(0), *spool.losses.ranges()]
         known = _filled(edge, spool.stream_id) | _filled(cloud, spool.stream_id)
         places = {value: seq for seq, value in spool.written.items()}

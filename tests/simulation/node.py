@@ -110,23 +110,27 @@ class Node:
         self.agent: Process | None = None
         self.forwarder: Process | None = None
         self._number = number
+        self._has_power = False
         self._boot_id = world.new_id()
         self._door: Callable[[], tuple[asyncio.StreamReader, "_Writer"]] | None = None
 
     # Its life
 
     def boot(self) -> None:
+        if self._has_power:
+            return
+        self._has_power = True
         self.machine.boot()
         self._boot_id = self.world.new_id()
         self.start_forwarder()
         self.start_agent()
 
     def start_agent(self) -> None:
-        if self.agent is None or not self.agent.is_alive:
+        if self._has_power and (self.agent is None or not self.agent.is_alive):
             self.agent = self.world.start(Process(f"{self.device_id}-agent"), self._serve_agent)
 
     def start_forwarder(self) -> None:
-        if self.forwarder is None or not self.forwarder.is_alive:
+        if self._has_power and (self.forwarder is None or not self.forwarder.is_alive):
             self.forwarder = self.world.start(NodeProcess(f"{self.device_id}", self), self._serve_forwarder)
 
     def kill_agent(self) -> None:
@@ -140,6 +144,7 @@ class Node:
             self._forget_spool()
 
     def cut_power(self) -> None:
+        self._has_power = False
         self.kill_agent()
         if self.forwarder is not None:
             self.forwarder.end()

@@ -35,6 +35,7 @@ from simulation.virtual_loop import NothingLeft, VirtualLoop
 
 REST_SECONDS_MAX = 1500.0
 LOOK_SECONDS = 5.0
+FRESH_SECONDS = 5.0
 IN_MEMORY = Path("/dev/shm")  # noqa: S108 - where the system has it; a folder of our own in there
 
 # What a service may end with: its supervisor starts it again. Anything else is a fault of ours.
@@ -87,6 +88,7 @@ class World:
         self.plan = draw(self.chance, AREAS)
         self.striking = ""
         self.faults_met = 0
+        self._arranged: list[tuple[asyncio.TimerHandle, Callable[[], None]]] = []
         self.failures: list[str] = []
         self.edge_machine = Machine("edge", self.loop)
         self.cloud_machine = Machine("cloud", self.loop)
@@ -117,7 +119,16 @@ class World:
         return self.chance.new_id(self.loop.time())
 
     def later(self, seconds: float, do: Callable[[], None]) -> None:
-        self.loop.call_later(seconds, do, context=_nobody())
+        handle = self.loop.call_later(seconds, do, context=_nobody())
+        self._arranged.append((handle, do))
+
+    def do_now_what_is_arranged(self) -> None:
+        """Nothing is mended later than the rest."""
+        arranged, self._arranged = self._arranged, []
+        for handle, do in arranged:
+            if not handle.cancelled() and handle.when() > self.loop.time():
+                handle.cancel()
+                do()
 
     def note_fault(self, kind: str, **details: object) -> None:
         self.faults_met += 1
@@ -154,10 +165,12 @@ class World:
         for node in self.nodes:
             node.boot()
         await self._suffer()
-        for node in self.nodes:
-            node.is_sampling = False
         self.faults.heal()
         self.trace.note("HEALED")
+        # A node hears of a restored database with its next sample: so there are some after the last fault.
+        await self.loop.pause(FRESH_SECONDS)
+        for node in self.nodes:
+            node.is_sampling = False
         await self._come_to_rest()
         self.ledger.look()
         self.ledger.settle_up()
