@@ -182,7 +182,11 @@ class Broker:
     def left(self, line: Line) -> None:
         if line in self.lines:
             self.lines.remove(line)
-            if line.session is not None and line.session.is_clean and self._sessions.get(line.session.client_id) is line.session:
+            if (
+                line.session is not None
+                and line.session.is_clean
+                and self._sessions.get(line.session.client_id) is line.session
+            ):
                 del self._sessions[line.session.client_id]
 
     def _send_more(self, line: Line) -> None:

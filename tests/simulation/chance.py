@@ -19,7 +19,7 @@ class Chance(random.Random):
 
     def seconds(self, low: float, high: float) -> float:
         """Mostly near the lower end, now and then near the upper one: how long things take."""
-        return low * (high / low) ** (self.random() ** 3)
+        return float(low * (high / low) ** (self.random() ** 3))
 
     def new_id(self, now: float) -> UUID:
         """As a UUID v7: ordered by time."""

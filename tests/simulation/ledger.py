@@ -114,13 +114,17 @@ class Ledger:
             if stream_id in node.written:
                 stored[value] += 1
                 if node.written[stream_id].get(seq) != value:
-                    self._break(f"{node.device_id}: sequence {seq} is {value} in the cloud and something else on the node")
+                    self._break(
+                        f"{node.device_id}: sequence {seq} is {value} in the cloud and something else on the node"
+                    )
         lost = self._lost_values(node, cloud)
         for value in sorted(node.accepted):
             if stored[value] > 1:
                 self._break(f"{node.device_id}: sample {value} is {stored[value]} times in the cloud")
             if not stored[value] and value not in lost:
-                self._break(f"{node.device_id}: sample {value} was accepted, and is neither in the cloud nor declared lost")
+                self._break(
+                    f"{node.device_id}: sample {value} was accepted, and is neither in the cloud nor declared lost"
+                )
 
     def _lost_values(self, node: "Node", cloud: Tables) -> set[float]:
         found: set[float] = set()

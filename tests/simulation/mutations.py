@@ -11,6 +11,7 @@ from unittest.mock import patch
 from uuid import UUID
 
 from farmiq.cloud.ingestion import handlers as entrance
+from farmiq.cloud.ingestion import store as dedupe
 from farmiq.contracts.ack import DeviceAck
 from farmiq.device.node_forwarder.acks import AckReader, Meaning
 from farmiq.device.node_forwarder.publisher import Publisher
@@ -96,7 +97,7 @@ def entrance_commits_before_the_bus_confirms() -> Patch:
 
     async def early(pool: Any, publisher: Any, candidates: Any, _expansion: Any) -> Any:
         async with pool.acquire() as connection, connection.transaction():
-            added = await entrance.store.add(connection, candidates)
+            added = await dedupe.add(connection, candidates)
         fresh = [key for key in candidates if key in added]
         answers = await publisher.publish_many([candidates[key].message for key in fresh])
         return dict(zip(fresh, answers, strict=True))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 CHANNELS = [ChannelName("temperature", "C", "t1"), ChannelName("humidity", "%", "h1")]
-BACKLOG_SAMPLES = 80
+BACKLOG_SAMPLES = 20
 
 
 class WatchedSpool(Spool):
@@ -112,7 +112,7 @@ class Node:
         self._number = number
         self._has_power = False
         self._boot_id = world.new_id()
-        self._door: Callable[[], tuple[asyncio.StreamReader, "_Writer"]] | None = None
+        self._door: Callable[[], tuple[asyncio.StreamReader, _Writer]] | None = None
 
     # Its life
 
@@ -196,8 +196,8 @@ class Node:
         lanes = Lanes(spool.synced_seq, spool.acked.seq)
         publisher = Publisher(life, settings, mqtt, recorder, lanes, messages)
         await mqtt.start()
-        self._door = lambda: self._answer(process, recorder, seat)
         seat = Seat()
+        self._door = lambda: self._answer(process, recorder, seat)
         async with asyncio.TaskGroup() as group:
             group.create_task(life.until_stopped(publisher.send_live()))
             group.create_task(life.until_stopped(publisher.send_backlog()))
@@ -218,6 +218,7 @@ class Node:
         return ForwarderSettings(
             tenant_id="t", farm_id="f", barn_id="b", device_id=self.device_id, mqtt_url="mqtt://simulated:1883",
             node_forwarder_socket="", node_forwarder_spool_dir="", node_forwarder_batch_samples=self.world.plan.batch_samples,
+            node_forwarder_resend_seconds=self.world.plan.resend_seconds,
             replay_msgs_per_sec=self.world.plan.replay_messages_per_second,
         )  # fmt: skip
 

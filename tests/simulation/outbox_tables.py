@@ -93,13 +93,17 @@ def _claim(
         if row.status == "pending" and not row.parked and row.tenant_id == tenant_id and row.next_attempt_at <= now
     ]
     if floor:
-        waiting = [row for row in waiting if row.priority == floor[0] and row.occurred_at and row.occurred_at >= floor[1]]
+        waiting = [
+            row for row in waiting if row.priority == floor[0] and row.occurred_at and row.occurred_at >= floor[1]
+        ]
     waiting.sort(key=lambda row: (-row.priority, row.occurred_at or _LATEST, row.id))
     claimed = [
         row._replace(
-            status="claimed", claimed_by=instance_id, claim_token=row.claim_token + 1,
+            status="claimed",
+            claimed_by=instance_id,
+            claim_token=row.claim_token + 1,
             lease_expires_at=now + timedelta(seconds=lease_seconds),
-        )  # fmt: skip
+        )
         for row in waiting[:limit]
     ]
     database.tables["outbox"].update({row.id: row for row in claimed})
@@ -111,7 +115,9 @@ def _claim(
 
 
 def _tenants(database: Database) -> list[Row]:
-    waiting = {row.tenant_id for row in database.tables["outbox"].values() if row.status == "pending" and not row.parked}
+    waiting = {
+        row.tenant_id for row in database.tables["outbox"].values() if row.status == "pending" and not row.parked
+    }
     return [Row(tenant_id=tenant_id) for tenant_id in sorted(waiting)]
 
 

@@ -26,6 +26,7 @@ class Plan:
     batch_samples: int
     replay_messages_per_second: int
     outbox_batch: int
+    resend_seconds: int
     limits: Limits
     has_disk_errors: bool
     kinds: tuple[str, ...]
@@ -55,6 +56,7 @@ def draw(chance: Chance, areas: Mapping[str, Sequence[str]]) -> Plan:
         batch_samples=chance.choice([7, 30, 100]),
         replay_messages_per_second=chance.choice([20, 2000]),
         outbox_batch=chance.choice([2, 20, 100]),
+        resend_seconds=chance.choice([2, 15]),
         limits=limits,
         has_disk_errors=chance.happens(0.2),
         kinds=_some_kinds(chance, areas),
@@ -64,5 +66,7 @@ def draw(chance: Chance, areas: Mapping[str, Sequence[str]]) -> Plan:
 def _some_kinds(chance: Chance, areas: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Of one area, of a few, or of all: what needs two faults of one kind of place at once is rare otherwise."""
     chosen = chance.sample(list(areas), chance.choice([1, 2, 3, len(areas)]))
+    if chance.happens(0.2):
+        chosen = ["node", "lines", "backups"]  # an edge that forgets, while its words are still under way
     kinds = [kind for area in chosen for kind in areas[area] if chance.happens(0.7)]
     return tuple(dict.fromkeys(kinds)) or tuple(areas[chosen[0]])

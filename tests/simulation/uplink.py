@@ -48,7 +48,9 @@ class Uplink:
             self._serve(process, handle(body), self.loop.create_future())
         return await answered
 
-    def _serve(self, process: Process, handling: Coroutine[Any, Any, Answer], answered: "asyncio.Future[Answer]") -> None:
+    def _serve(
+        self, process: Process, handling: Coroutine[Any, Any, Answer], answered: "asyncio.Future[Answer]"
+    ) -> None:
         async def serve() -> None:
             answer = await handling
             await self.loop.pause(self.seconds())

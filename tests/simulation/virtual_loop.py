@@ -44,7 +44,9 @@ class _NoSockets:
 class VirtualLoop(asyncio.BaseEventLoop):
     def __init__(self, blocking_seconds: Callable[[], float]) -> None:
         super().__init__()
-        self.tasks: list[asyncio.Task[Any]] = []  # held here: one that nobody else holds would be closed, and so see its end
+        self.tasks: list[
+            asyncio.Task[Any]
+        ] = []  # held here: one that nobody else holds would be closed, and so see its end
         self._now = 0.0
         self._is_over = False
         self._blocking_seconds = blocking_seconds
@@ -64,7 +66,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     async def pause(self, seconds: float) -> None:
         over = self.create_future()
-        self.call_later(seconds, lambda: over.done() or over.set_result(None))
+        self.call_later(seconds, _set, over, None)
         await over
 
     async def step(self) -> None:
@@ -73,11 +75,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if process is not None and process.burn() and not self._is_over:
             await self.create_future()
 
-    def call_soon(self, callback: Callable[..., Any], *args: Any, context: Any = None) -> asyncio.Handle:
+    def call_soon(self, callback: Callable[..., Any], *args: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]  # less exact
         context = context or contextvars.copy_context()
         return super().call_soon(self._run_for, context, callback, args, context=context)
 
-    def call_at(self, when: float, callback: Callable[..., Any], *args: Any, context: Any = None) -> asyncio.TimerHandle:
+    def call_at(  # type: ignore[override]  # less exact
+        self, when: float, callback: Callable[..., Any], *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
         context = context or contextvars.copy_context()
         return super().call_at(when, self._run_for, context, callback, args, context=context)
 

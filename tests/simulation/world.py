@@ -36,7 +36,7 @@ from simulation.virtual_loop import NothingLeft, VirtualLoop
 REST_SECONDS_MAX = 1500.0
 LOOK_SECONDS = 5.0
 FRESH_SECONDS = 5.0
-IN_MEMORY = Path("/dev/shm")  # noqa: S108 - where the system has it; a folder of our own in there
+IN_MEMORY = Path("/dev/shm")
 
 # What a service may end with: its supervisor starts it again. Anything else is a fault of ours.
 _EXPECTED = (OSError, SpoolError, Transient, Fatal, asyncpg.PostgresError, asyncpg.InterfaceError)
@@ -95,7 +95,7 @@ class World:
         self.broker = Broker(self.loop, self.chance, self.trace)
         self.bus = Bus(self.loop, self.chance, self.trace)
         self.uplink = Uplink(self.loop, self.chance)
-        self.gateway_hop = Hop("gateways", self.chance)
+        self.gateway_hops = [Hop(f"gateway-{n}", self.chance) for n in range(1, self.plan.gateways + 1)]
         self.nodes = self._make_nodes(folder)
         places = {node.device_id: ("t", "f", "b", node.device_id) for node in self.nodes}
         self.edge_database = self._database(
@@ -190,14 +190,18 @@ class World:
         until = self.loop.time() + REST_SECONDS_MAX
         while not self.ledger.is_at_rest():
             if self.loop.time() > until:
-                self.ledger.broken.append(f"not at rest {REST_SECONDS_MAX:.0f} s after the last fault: {self._restless()}")
+                self.ledger.broken.append(
+                    f"not at rest {REST_SECONDS_MAX:.0f} s after the last fault: {self._restless()}"
+                )
                 return
             await self.loop.pause(1.0)
             if self.loop.time() % 30 < 1:
                 self.ledger.look()
 
     def _restless(self) -> dict[str, object]:
-        waiting = [row.status for row in self.edge_database.committed_tables()["outbox"].values() if row.status != "acked"]
+        waiting = [
+            row.status for row in self.edge_database.committed_tables()["outbox"].values() if row.status != "acked"
+        ]
         nodes = {
             node.device_id: (node.spool.acked.seq, node.spool.synced_seq, len(node.spool.losses.outstanding()))
             for node in self.nodes
@@ -215,17 +219,20 @@ class World:
 
     def _make_services(self) -> list[Service]:
         made = [
-            Service(self, "gateway", f"gateway-{n}", lambda n=n: serve_gateway(self, f"gateway-{n}", self.gateway_hop))  # type: ignore[misc]  # the number is bound here
-            for n in range(1, self.plan.gateways + 1)
+            Service(self, "gateway", hop.name, lambda hop=hop: serve_gateway(self, hop))  # type: ignore[misc]  # bound here
+            for hop in self.gateway_hops
         ]
         made += [
             Service(self, "forwarder", f"forwarder-{n}", lambda n=n: serve_forwarder(self, f"forwarder-{n}"))  # type: ignore[misc]  # as above
             for n in range(1, self.plan.forwarders + 1)
         ]
         made += [
-            Service(self, "entrance", f"entrance-{n}", lambda: serve_ingestion(self)) for n in range(1, self.plan.entrances + 1)
+            Service(self, "entrance", f"entrance-{n}", lambda: serve_ingestion(self))
+            for n in range(1, self.plan.entrances + 1)
         ]
-        made += [Service(self, "store", f"store-{n}", lambda: serve_telemetry(self)) for n in range(1, self.plan.stores + 1)]
+        made += [
+            Service(self, "store", f"store-{n}", lambda: serve_telemetry(self)) for n in range(1, self.plan.stores + 1)
+        ]
         return made
 
     def _database(self, name: str, machine: Machine, statements: Any, tables: Any) -> Database:
@@ -233,7 +240,9 @@ class World:
 
 
 def run(seed: int) -> Outcome:
-    with tempfile.TemporaryDirectory(dir=IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else None, prefix="farmiq-sim-") as folder:
+    with tempfile.TemporaryDirectory(
+        dir=IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else None, prefix="farmiq-sim-"
+    ) as folder:
         world = World(seed, Path(folder))
         with drawn_from(world.chance, world.trace, world.loop.time), _local_sockets(world):
             try:
