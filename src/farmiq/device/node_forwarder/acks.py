@@ -42,6 +42,11 @@ class AckReader:
         return Meaning.PROGRESS
 
 
+    def is_of_the_living(self, ack: DeviceAck) -> bool:
+        """It comes from the database that is believed now, whatever it is about."""
+        return str(ack.epoch) == self._epoch
+
+
 def is_absurd(ack: DeviceAck, ceiling_seq: int) -> bool:
     """It names what this node never wrote. To be asked first: an absurd word must not even tell of a new epoch."""
     return max([ack.acked_seq, *(last for _, last in ack.received)]) > ceiling_seq
