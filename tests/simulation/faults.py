@@ -64,7 +64,7 @@ class Faults:
 
     def node_disk_troubled(self) -> None:
         node = self._chance.choice(self._world.nodes)
-        node.disk_trouble = self._chance.choice([0.01, 0.05, 0.2])
+        node.disk_trouble = self._chance.choice([0.02, 0.1, 0.3])
 
         def heal() -> None:
             node.disk_trouble = 0.0

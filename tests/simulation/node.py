@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 CHANNELS = [ChannelName("temperature", "C", "t1"), ChannelName("humidity", "%", "h1")]
-BACKLOG_SAMPLES = 20
+BACKLOG_SAMPLES = 40
 
 
 class WatchedSpool(Spool):
@@ -171,7 +171,7 @@ class Node:
             kinds += [Kind.IO_ERROR, Kind.NO_SPACE]
         kind = chance.choice(kinds)
         self.disk_has_failed |= kind in (Kind.IO_ERROR, Kind.NO_SPACE)
-        return Fault(kind, at_call=chance.randint(1, 12), calls=chance.randint(1, 4))
+        return Fault(kind, at_call=chance.choice([1, 1, 2, 2, 3, 5, 9]), calls=chance.randint(1, 4))
 
     def _forget_spool(self) -> None:
         if self.spool is not None:

@@ -58,7 +58,7 @@ def draw(chance: Chance, areas: Mapping[str, Sequence[str]]) -> Plan:
         outbox_batch=chance.choice([2, 20, 100]),
         resend_seconds=chance.choice([2, 15]),
         limits=limits,
-        has_disk_errors=chance.happens(0.2),
+        has_disk_errors=chance.happens(0.3),
         kinds=_some_kinds(chance, areas),
     )
 
