@@ -41,7 +41,6 @@ class AckReader:
             self._newest = ack.ts
         return Meaning.PROGRESS
 
-
     def is_of_the_living(self, ack: DeviceAck) -> bool:
         """It comes from the database that is believed now, whatever it is about."""
         return str(ack.epoch) == self._epoch
