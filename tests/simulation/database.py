@@ -101,6 +101,7 @@ class Database:
     async def call(self, life: int) -> None:
         """The way there: mostly too short to matter, and it may end nowhere."""
         await self.loop.step()
+        _here().check()
         if self._chance.happens(0.3):
             await self.loop.pause(self._chance.seconds(0.0003, 0.05 if self.trouble else 0.005))
         self._require(life)

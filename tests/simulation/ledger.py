@@ -19,12 +19,10 @@ _BY_THE_DISK = {Cause.DAMAGED, Cause.MISSING, Cause.SYNC_FAILED}
 class Ledger:
     def __init__(self, world: "World") -> None:
         self._world = world
-        self._settled: set[UUID] = set()
         self.restores = 0
         self.broken: list[str] = []
 
     def edge_was_restored(self) -> None:
-        self._settled.clear()
         self.restores += 1
 
     # At any time
@@ -42,12 +40,8 @@ class Ledger:
 
     def _look_at_outbox(self, edge: Tables, dedupe: Tables) -> None:
         for row in edge["outbox"].values():
-            if row.status == "acked":
-                self._settled.add(row.id)
-                if (row.tenant_id, row.id) not in dedupe["dedupe"]:
-                    self._break(f"event {row.id} is acked at the edge, and the cloud does not have it")
-            elif row.id in self._settled:
-                self._break(f"event {row.id} was acked and is {row.status} now")
+            if row.status == "acked" and (row.tenant_id, row.id) not in dedupe["dedupe"]:
+                self._break(f"event {row.id} is acked at the edge, and the cloud does not have it")
 
     def _look_at_node(self, node: "Node", edge: Tables, cloud: Tables) -> None:
         """Whatever was accepted is held by the node, declared there, or known further on."""

@@ -128,6 +128,12 @@ def _held(database: Database, ids: Sequence[UUID], tokens: Sequence[int]) -> lis
     return [row for row, token in pairs if row is not None and row.claim_token == token and row.status in _IN_FLIGHT]
 
 
+def _write(database: Database, row: OutboxRow) -> None:
+    if database.tables["outbox"][row.id].status == "acked" != row.status:
+        database.broken.append(f"event {row.id} was acked, and was made {row.status}")
+    database.tables["outbox"][row.id] = row
+
+
 def _ours(database: Database, ids: Sequence[UUID], tokens: Sequence[int]) -> list[Row]:
     return [Row(id=row.id) for row in _held(database, ids, tokens)]
 
@@ -135,7 +141,7 @@ def _ours(database: Database, ids: Sequence[UUID], tokens: Sequence[int]) -> lis
 def _ack(database: Database, ids: Sequence[UUID], tokens: Sequence[int]) -> int:
     held = _held(database, ids, tokens)
     for row in held:
-        database.tables["outbox"][row.id] = row._replace(status="acked", lease_expires_at=None)
+        _write(database, row._replace(status="acked", lease_expires_at=None))
     return len(held)
 
 
@@ -151,11 +157,18 @@ def _return(database: Database, ids: Sequence[UUID], tokens: Sequence[int], *col
     held = _held(database, ids, tokens)
     for row in held:
         status, attempts, delay_seconds, code, _message = outcomes[row.id]
-        database.tables["outbox"][row.id] = row._replace(
-            status=status, parked=status == "pending" and delay_seconds > 0, attempt_count=attempts,
-            next_attempt_at=database.now + timedelta(seconds=delay_seconds), claimed_by=None, lease_expires_at=None,
-            code=code or row.code,
-        )  # fmt: skip
+        _write(
+            database,
+            row._replace(
+                status=status,
+                parked=status == "pending" and delay_seconds > 0,
+                attempt_count=attempts,
+                next_attempt_at=database.now + timedelta(seconds=delay_seconds),
+                claimed_by=None,
+                lease_expires_at=None,
+                code=code or row.code,
+            ),
+        )
     return [Row(id=row.id) for row in held]
 
 

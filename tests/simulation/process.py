@@ -34,7 +34,6 @@ class Process:
     def end(self) -> None:
         if self.is_alive:
             self.is_alive = False
-            self.kept_back.clear()
             for clean_up in list(self.at_end):
                 clean_up()
 

@@ -49,6 +49,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         ] = []  # held here: one that nobody else holds would be closed, and so see its end
         self._now = 0.0
         self._is_over = False
+        self._silent: set[Process] = set()
         self._blocking_seconds = blocking_seconds
         self._selector = _NoSockets(self)
         self.set_task_factory(lambda loop, coroutine, **more: _Steady(coroutine, loop=loop, **more))
@@ -89,8 +90,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         process = context.get(PROCESS)
         if process is None or process.is_running or self._is_over:
             callback(*args)
-        elif process.is_alive:
+        else:
             process.kept_back.append((context, callback, args))
+            self._silent.add(process)
 
     def go_on(self, process: Process) -> None:
         """A stopped process is let go: what came due meanwhile happens now."""
@@ -117,6 +119,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def finish(self) -> None:
         """Let every task end, so that nothing is left to the garbage collector. Nobody can change anything any more."""
         self._is_over = True
+        for process in self._silent:
+            self.go_on(process)
         for _ in range(50):
             tasks = [task for task in self.tasks if not task.done()]
             if not tasks:
