@@ -6,12 +6,12 @@ ARGS ?=
 PYTEST := $(BIN)/pytest -n 2 --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test check fix bench faults train docs lock setup
+.PHONY: help up down test simulate faults check fix bench train docs lock setup
 
 help: ## print this
 	@echo 'FarmIQ: a farm on this machine, from the sensor to the cloud database.'
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo 'After `make up`: $(BIN)/farmiq --help'
 
@@ -24,6 +24,9 @@ down: ## stop the farm and keep its data (ARGS=--purge deletes the data too)
 
 test: setup ## run every test, on servers of their own
 	@$(PYTEST) $(ARGS)
+
+simulate: setup ## the delivery of samples in virtual time, many seeds (ARGS="--seeds 5000 --jobs 2", --seed N: one again)
+	@PYTHONPATH=tests PYTHONHASHSEED=0 $(BIN)/python -m simulation $(ARGS)
 
 check: setup ## everything that must hold before a change is taken, except the tests
 	@$(BIN)/ruff check

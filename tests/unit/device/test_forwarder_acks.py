@@ -40,6 +40,15 @@ def test_an_acknowledgement_of_another_stream_means_nothing_here() -> None:
     assert reader.read(ack(OLD, 1)) is Meaning.NOT_OURS
 
 
+def test_only_the_database_that_is_believed_speaks_about_losses() -> None:
+    reader = AckReader(STREAM, str(OLD))
+    about_events = DeviceAck(epoch=OLD, ts=NOON)
+    assert reader.is_of_the_living(about_events)
+    reader.read(ack(RESTORED, 1))
+    assert not reader.is_of_the_living(about_events)
+    assert reader.is_of_the_living(ack(RESTORED, 1))
+
+
 def test_the_throttle_lets_a_seconds_worth_pass_and_then_holds_the_rate() -> None:
     throttle = Throttle(messages_per_second=10, bytes_per_second=1_000_000, now=0.0)
     assert [throttle.spend(1, 0.0) for _ in range(10)] == [0.0] * 10

@@ -41,6 +41,10 @@ class AckReader:
             self._newest = ack.ts
         return Meaning.PROGRESS
 
+    def is_of_the_living(self, ack: DeviceAck) -> bool:
+        """It comes from the database that is believed now, whatever it is about."""
+        return str(ack.epoch) == self._epoch
+
 
 def is_absurd(ack: DeviceAck, ceiling_seq: int) -> bool:
     """It names what this node never wrote. To be asked first: an absurd word must not even tell of a new epoch."""

@@ -41,11 +41,20 @@ async def _hear(message: Message, reader: AckReader, recorder: Recorder, lanes: 
     except MalformedMessage as reason:
         log.error("ack_refused", reason=str(reason))  # noqa: TRY400 - an answer to a message, not a crash
         return
-    await _forget_losses(ack, recorder)
     if ack.stream_id == recorder.spool.stream_id and is_absurd(ack, recorder.spool.synced_seq):
         # Either a fault at the edge, or this disk was set back and numbers samples anew that the edge takes for old ones.
         log.error("ack_refused", reason="it names what was never written", acked_seq=ack.acked_seq)
-        return
+    else:
+        await _take_marks(ack, reader, recorder, lanes, publisher)
+    # Last, and only from the database that is believed by now: what another one was told about losses is gone with it, and
+    # the node would keep quiet about a hole for ever.
+    if reader.is_of_the_living(ack):
+        await _forget_losses(ack, recorder)
+
+
+async def _take_marks(
+    ack: DeviceAck, reader: AckReader, recorder: Recorder, lanes: Lanes, publisher: Publisher
+) -> None:
     match reader.read(ack):
         case Meaning.PROGRESS:
             await _progress(ack, recorder, lanes, publisher)

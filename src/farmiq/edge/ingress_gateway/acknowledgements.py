@@ -34,8 +34,9 @@ class Pending:
 
     def note(self, epoch: UUID, marks: Iterable[Mark], verdicts: Iterable[Verdict]) -> None:
         if epoch != self._epoch:
-            # Marks of another life of the database say nothing about this one.
+            # What another life of the database held says nothing about this one.
             self._marks.clear()
+            self._verdicts.clear()
             self._epoch = epoch
         for mark in marks:
             self._marks[mark.stream_id] = mark

@@ -44,6 +44,16 @@ def test_marks_of_the_database_before_a_restore_are_not_sent_under_the_new_epoch
     assert [(device, ack.epoch, ack.acked_seq) for device, ack in pending.take(NOW)] == [("node-2", restored, 7)]
 
 
+def test_verdicts_of_the_database_before_a_restore_are_not_told_at_all() -> None:
+    """The device would let go of an event that the restored database does not hold. Not told, it sends it again."""
+    pending = Pending()
+    pending.note(EPOCH, [], [Verdict("station-1", uuid4(), "stored")])
+    restored, kept = uuid4(), uuid4()
+    pending.note(restored, [], [Verdict("station-1", kept, "stored")])
+    ((_, ack),) = pending.take(NOW)
+    assert (ack.epoch, ack.events) == (restored, [EventAck(event_id=kept, result="stored")])
+
+
 def test_a_flood_of_events_is_bounded_and_keeps_the_newest() -> None:
     pending = Pending()
     events = [uuid4() for _ in range(EVENTS_MAX + 5)]

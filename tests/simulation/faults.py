@@ -1,0 +1,270 @@
+"""What breaks. Each kind is a method; it also arranges for its own end."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from simulation.broker import Hop
+from simulation.database import Database, Tables
+from simulation.edge import LEASE_SECONDS
+from simulation.process import Process
+
+if TYPE_CHECKING:
+    from simulation.world import Service, World
+
+
+AREAS: dict[str, tuple[str, ...]] = {
+    "node": ("forwarder_killed", "agent_killed", "node_power_cut", "node_disk_troubled", "node_clock_jumped"),
+    "lines": ("line_cut", "hop_cut", "hop_slowed", "broker_saved", "broker_crashed", "broker_repeated"),
+    "gateway": ("gateway_killed", "gateway_stopped", "edge_database_crashed", "edge_database_troubled", "edge_clock_jumped"),
+    "backups": ("edge_backed_up", "edge_restored"),
+    "outbox": ("sync_forwarder_killed", "sync_forwarder_stopped", "uplink_cut", "uplink_troubled", "edge_clock_jumped"),
+    "cloud": (
+        "entrance_killed", "dedupe_database_crashed", "dedupe_database_troubled", "bus_crashed", "bus_troubled", "store_killed",
+        "cloud_database_crashed", "cloud_database_troubled",
+    ),
+}  # fmt: skip
+"""The kinds of faults, by where they happen. A seed picks some of the areas, and of each some kinds."""
+
+
+class Faults:
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._chance = world.chance
+        self._backups: list[Tables] = []
+
+    def strike(self, kind: str) -> None:
+        getattr(self, kind)()
+
+    def heal(self) -> None:
+        """Everything is as it should be from now on, except what has happened."""
+        world = self._world
+        world.do_now_what_is_arranged()
+        for service in world.services:
+            if service.process is not None:
+                service.process.fuse = 0
+        for machine in (world.edge_machine, *(node.machine for node in world.nodes)):
+            machine.ahead_seconds = 0.0
+
+    # The node
+
+    def forwarder_killed(self) -> None:
+        node = self._chance.choice(self._world.nodes)
+        node.kill_forwarder()
+        self._back(node.start_forwarder, device=node.device_id)
+
+    def agent_killed(self) -> None:
+        node = self._chance.choice(self._world.nodes)
+        node.kill_agent()
+        self._back(node.start_agent, device=node.device_id)
+
+    def node_power_cut(self) -> None:
+        node = self._chance.choice(self._world.nodes)
+        node.cut_power()
+        self._back(node.boot, device=node.device_id)
+
+    def node_disk_troubled(self) -> None:
+        node = self._chance.choice(self._world.nodes)
+        node.disk_trouble = self._chance.choice([0.02, 0.1, 0.3])
+
+        def heal() -> None:
+            node.disk_trouble = 0.0
+
+        self._back(heal, device=node.device_id, share=node.disk_trouble)
+
+    def node_clock_jumped(self) -> None:
+        node = self._chance.choice(self._world.nodes)
+        node.machine.ahead_seconds = self._chance.choice([-1e9, -3600.0, -1.0, 1.0, 3600.0, 4e8])
+        self._note(device=node.device_id, seconds=node.machine.ahead_seconds)
+
+    # The broker and the lines to it
+
+    def line_cut(self) -> None:
+        if lines := self._world.broker.lines:
+            line = self._chance.choice(lines)
+            line.cut()
+            self._note(client=line.client.client_id)
+
+    def hop_cut(self) -> None:
+        hop = self._chance.choice(self._hops())
+        hop.is_up = False
+        for line in [line for line in self._world.broker.lines if line.hop is hop]:
+            line.cut()
+
+        def heal() -> None:
+            hop.is_up = True
+
+        self._back(heal, hop=hop.name)
+
+    def hop_slowed(self) -> None:
+        hop = self._chance.choice(self._hops())
+        hop.slowness = self._chance.choice([10.0, 300.0, 2000.0])
+
+        def heal() -> None:
+            hop.slowness = 1.0
+
+        self._back(heal, hop=hop.name, times=hop.slowness)
+
+    def broker_saved(self) -> None:
+        self._world.broker.save()
+        self._note()
+
+    def broker_crashed(self) -> None:
+        broker = self._world.broker
+        if broker.is_up:
+            forgets_all = self._chance.happens(0.5)
+            broker.crash(forgets_all=forgets_all)
+            self._back(broker.start, forgets_all=forgets_all)
+
+    def broker_repeated(self) -> None:
+        self._world.broker.repeat()
+        self._note()
+
+    # The edge
+
+    def gateway_killed(self) -> None:
+        self._kill("gateway")
+
+    def gateway_stopped(self) -> None:
+        self._stop("gateway")
+
+    def sync_forwarder_killed(self) -> None:
+        self._kill("forwarder")
+
+    def sync_forwarder_stopped(self) -> None:
+        self._stop("forwarder")
+
+    def edge_database_crashed(self) -> None:
+        self._crash(self._world.edge_database)
+
+    def edge_database_troubled(self) -> None:
+        self._trouble(self._world.edge_database)
+
+    def edge_backed_up(self) -> None:
+        self._backups.append(self._world.edge_database.committed_tables())
+        self._note()
+
+    def edge_restored(self) -> None:
+        """An old backup, with an epoch of its own, as the drill says."""
+        if not self._backups:
+            self.edge_backed_up()
+            return
+        world, backup = self._world, self._chance.choice(self._backups)
+        world.edge_database.restore({**backup, "identity": {"epoch": world.new_id()}})
+        world.ledger.edge_was_restored()
+        self._back(world.edge_database.start, epoch=world.edge_database.tables["identity"]["epoch"])
+
+    def edge_clock_jumped(self) -> None:
+        self._world.edge_machine.ahead_seconds = self._chance.choice([-60.0, -1.0, 1.0, 30.0, 120.0])
+        self._note(seconds=self._world.edge_machine.ahead_seconds)
+
+    # The way to the cloud, and the cloud
+
+    def uplink_cut(self) -> None:
+        uplink = self._world.uplink
+        uplink.is_up = False
+
+        def heal() -> None:
+            uplink.is_up = True
+
+        self._back(heal)
+
+    def uplink_troubled(self) -> None:
+        uplink = self._world.uplink
+        uplink.trouble, uplink.slowness = self._chance.choice([0.1, 0.4]), self._chance.choice([1.0, 30.0, 100.0])
+
+        def heal() -> None:
+            uplink.trouble, uplink.slowness = 0.0, 1.0
+
+        self._back(heal, share=uplink.trouble, times=uplink.slowness)
+
+    def entrance_killed(self) -> None:
+        self._kill("entrance")
+
+    def dedupe_database_crashed(self) -> None:
+        self._crash(self._world.dedupe_database)
+
+    def dedupe_database_troubled(self) -> None:
+        self._trouble(self._world.dedupe_database)
+
+    def bus_crashed(self) -> None:
+        if self._world.bus.is_up:
+            self._world.bus.crash()
+            self._back(self._world.bus.start)
+
+    def bus_troubled(self) -> None:
+        bus = self._world.bus
+        bus.trouble = self._chance.choice([0.05, 0.3])
+
+        def heal() -> None:
+            bus.trouble = 0.0
+
+        self._back(heal, share=bus.trouble)
+
+    def store_killed(self) -> None:
+        self._kill("store")
+
+    def cloud_database_crashed(self) -> None:
+        self._crash(self._world.cloud_database)
+
+    def cloud_database_troubled(self) -> None:
+        self._trouble(self._world.cloud_database)
+
+    # How they are done
+
+    def _hops(self) -> list[Hop]:
+        return [*(node.hop for node in self._world.nodes), *self._world.gateway_hops]
+
+    def _kill(self, kind: str) -> None:
+        """At once, or between two calls that it makes soon."""
+        service = self._one(kind)
+        process = service.process
+        if process is None or not process.is_alive or process.fuse:
+            return
+        seconds = self._seconds()
+        process.at_end.append(lambda: self._world.later(seconds, service.start))
+        process.fuse = self._chance.choice([0, self._chance.randint(1, 25)])
+        self._note(service=service.name, after_calls=process.fuse, back_in=round(seconds, 1))
+        if not process.fuse:
+            service.kill()
+
+    def _stop(self, kind: str) -> None:
+        """SIGSTOP for a while, which may be longer than a lease. Never inside a transaction: it would stop the model's
+        whole database, where a real one would hold a few rows."""
+        service = self._one(kind)
+        process = service.process
+        if process is None or not process.is_running or self._is_in_transaction(process):
+            return
+        process.is_stopped = True
+        seconds = self._chance.choice([1.0, LEASE_SECONDS + 2.0, 2.0 * LEASE_SECONDS])
+        self._note(service=service.name, back_in=seconds)
+        self._world.later(seconds, service.go_on)
+
+    def _is_in_transaction(self, process: Process) -> bool:
+        return any(database.is_held_by(process) for database in self._world.databases)
+
+    def _crash(self, database: Database) -> None:
+        database.crash()
+        self._back(database.start, database=database.name)
+
+    def _trouble(self, database: Database) -> None:
+        database.trouble = self._chance.choice([0.02, 0.1, 0.3])
+
+        def heal() -> None:
+            database.trouble = 0.0
+
+        self._back(heal, database=database.name, share=database.trouble)
+
+    def _one(self, kind: str) -> "Service":
+        return self._chance.choice([one for one in self._world.services if one.kind == kind])
+
+    def _back(self, heal: Callable[[], None], **details: object) -> None:
+        seconds = self._seconds()
+        self._note(**details, back_in=round(seconds, 1))
+        self._world.later(seconds, heal)
+
+    def _seconds(self) -> float:
+        """How long something stays broken: as often less than three seconds as more."""
+        return float(0.2 * 200.0 ** self._chance.random())
+
+    def _note(self, **details: object) -> None:
+        self._world.note_fault(self._world.striking, **details)

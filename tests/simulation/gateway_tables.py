@@ -1,0 +1,76 @@
+"""The statements of `edge/ingress_gateway/store.py`, and of the edge's liveness, which has no part in the promise.
+
+`identity`: "epoch" -> UUID · `devices`: device -> place · `dedupe`: (tenant, event) -> (device, fingerprint)
+`rejected`: number -> reason
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from farmiq.edge.ingress_gateway import store
+from farmiq.edge.telemetry_timeseries import store as liveness
+from simulation.database import Database, Row, Statement, Tables
+
+
+def tables(epoch: UUID, devices: Mapping[str, tuple[str, str, str, str]]) -> Tables:
+    return {"identity": {"epoch": epoch}, "devices": dict(devices), "dedupe": {}, "rejected": {}}
+
+
+def _door(database: Database, device_ids: Sequence[str]) -> list[Row]:
+    epoch, known = database.tables["identity"]["epoch"], database.tables["devices"]
+    places = [known[one] for one in device_ids if one in known] or [(None, None, None, None)]
+    names = ("tenant_id", "farm_id", "barn_id", "device_id")
+    return [Row(epoch=epoch, **dict(zip(names, place, strict=True))) for place in places]
+
+
+def _see(database: Database, *given: Any) -> list[Row]:
+    *columns, _at = given
+    fresh = []
+    for tenant_id, event_id, device_id, fingerprint in zip(*columns, strict=True):
+        if (tenant_id, event_id) not in database.tables["dedupe"]:
+            database.tables["dedupe"][tenant_id, event_id] = (device_id, fingerprint)
+            fresh.append(Row(tenant_id=tenant_id, event_id=event_id))
+    return fresh
+
+
+def _seen_for(database: Database, *columns: Sequence[Any]) -> list[Row]:
+    seen = database.tables["dedupe"]
+    keys = {key: seen[key] for key in zip(*columns, strict=True) if key in seen}
+    return [
+        Row(tenant_id=tenant_id, event_id=event_id, device_id=device_id, content_hash=fingerprint)
+        for (tenant_id, event_id), (device_id, fingerprint) in keys.items()
+    ]
+
+
+def _forget(database: Database, *columns: Sequence[Any]) -> int:
+    for key in zip(*columns, strict=True):
+        database.tables["dedupe"].pop(key, None)
+    return len(columns[0])
+
+
+def _reject(database: Database, *row: Any) -> int:
+    kept = database.tables["rejected"]
+    kept[len(kept)] = (row[2], row[3])
+    return 1
+
+
+def _notify(database: Database, _channel: str) -> list[Row]:
+    for wake in database.notified:
+        wake()
+    return []
+
+
+def _hear(_database: Database, *_signs: Any) -> int:
+    return 0
+
+
+STATEMENTS: Mapping[str, Statement] = {
+    store._DOOR: _door,
+    store._SEE: _see,
+    store._SEEN_FOR: _seen_for,
+    store._FORGET: _forget,
+    store._REJECT: _reject,
+    liveness._HEAR: _hear,
+    "SELECT pg_notify($1, '')": _notify,
+}

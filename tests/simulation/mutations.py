@@ -1,0 +1,139 @@
+"""Faults in our own code, put in on purpose: each is one that somebody could make, and the simulation must find it.
+
+A mutation changes one place for as long as its context lasts. What it says is what a reader would say in a review.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+from unittest.mock import patch
+from uuid import UUID
+
+from farmiq.cloud.ingestion import handlers as entrance
+from farmiq.cloud.ingestion import store as dedupe
+from farmiq.contracts.ack import DeviceAck
+from farmiq.device.node_forwarder.acks import AckReader, Meaning
+from farmiq.device.node_forwarder.publisher import Publisher
+from farmiq.kit import bus_worker
+from farmiq.spool.keeper import Keeper
+from simulation import outbox_tables
+from simulation.database import Database, Transaction
+from simulation.outbox_tables import OutboxRow
+
+Patch = AbstractContextManager[Any]
+
+
+def node_trusts_puback() -> Patch:
+    """The node takes the broker's confirmation for the edge's."""
+    send_next = Publisher._send_next
+
+    async def trusting(self: Publisher, *args: Any) -> tuple[int, int | None]:
+        sent_bytes, last_seq = await send_next(self, *args)
+        if sent_bytes and last_seq is not None:
+            await self._recorder.run(lambda: self._recorder.spool.acknowledge(last_seq))
+        return sent_bytes, last_seq
+
+    return patch.object(Publisher, "_send_next", trusting)
+
+
+def node_forgets_the_epoch() -> Patch:
+    """The node takes a restored database for the one that it knew."""
+    read = AckReader.read
+
+    def forgetful(self: AckReader, ack: DeviceAck) -> Meaning:
+        meaning = read(self, ack)
+        return Meaning.PROGRESS if meaning is Meaning.NEW_EPOCH and self._left - {""} else meaning
+
+    return patch.object(AckReader, "read", forgetful)
+
+
+def spool_drops_without_a_word() -> Patch:
+    """The spool gives samples up and writes no loss record."""
+    return patch.object(Keeper, "_declare_dropped", lambda _self, _segment, _cause: None)
+
+
+def spool_never_syncs() -> Patch:
+    """The spool says "stored" when the kernel has it."""
+    return patch("farmiq.spool.disk.sync_data", lambda _fd: None)
+
+
+def gateway_tells_before_the_commit() -> Patch:
+    """The gateway tells a device what it is about to store."""
+    leave = Transaction.__aexit__
+
+    async def hasty(self: Transaction, kind: Any, error: Any, trace: Any) -> None:
+        if kind is not None or not self.process.name.startswith("gateway"):
+            await leave(self, kind, error, trace)
+            return
+        self.close()
+        self.database.loop.call_later(0.3, self.commit)
+
+    return patch.object(Transaction, "__aexit__", hasty)
+
+
+def edge_database_commits_without_a_sync() -> Patch:
+    """`synchronous_commit = off` where the gateway commits."""
+
+    def unsynced(self: Database, *, is_synced: bool) -> None:
+        if is_synced and self.name != "edge":
+            self.sync()
+
+    return patch.object(Database, "committed", unsynced)
+
+
+def outbox_has_no_fence() -> Patch:
+    """A settlement asks only for the row's id, and not whose it is by now."""
+
+    def held(database: Database, ids: Sequence[UUID], _tokens: Sequence[int]) -> list[OutboxRow]:
+        known = database.tables["outbox"]
+        return [known[event_id] for event_id in ids if event_id in known]
+
+    return patch.object(outbox_tables, "_held", held)
+
+
+def entrance_commits_before_the_bus_confirms() -> Patch:
+    """The entrance remembers an event first, and publishes it second."""
+
+    async def early(pool: Any, publisher: Any, candidates: Any, _expansion: Any) -> Any:
+        async with pool.acquire() as connection, connection.transaction():
+            added = await dedupe.add(connection, candidates)
+        fresh = [key for key in candidates if key in added]
+        answers = await publisher.publish_many([candidates[key].message for key in fresh])
+        return dict(zip(fresh, answers, strict=True))
+
+    return patch.object(entrance, "_publish_new", early)
+
+
+def store_acknowledges_before_the_commit() -> Patch:
+    """The cloud's store tells the bus first, and the database second."""
+
+    async def early(life: Any, worker: Any, work: Any, metrics: Any) -> None:
+        while deliveries := await worker.consumer.next_batch(worker.batch_messages, worker.batch_wait_seconds):
+            await worker.consumer.acknowledge(deliveries)
+            attempt = partial(bus_worker.work_through, work, deliveries)
+            await bus_worker._until_durable(life, worker.queue.name, metrics, attempt)
+
+    return patch.object(bus_worker, "_consume", early)
+
+
+def stores_whatever_comes() -> Patch:
+    """Coverage is not asked: what is delivered twice is stored twice."""
+    return patch("farmiq.timeseries.admission.missing", lambda _covered, wanted: [wanted])
+
+
+MUTATIONS = {
+    mutation.__name__: mutation
+    for mutation in (
+        node_trusts_puback,
+        node_forgets_the_epoch,
+        spool_drops_without_a_word,
+        spool_never_syncs,
+        gateway_tells_before_the_commit,
+        edge_database_commits_without_a_sync,
+        outbox_has_no_fence,
+        entrance_commits_before_the_bus_confirms,
+        store_acknowledges_before_the_commit,
+        stores_whatever_comes,
+    )
+}

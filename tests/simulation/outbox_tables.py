@@ -1,0 +1,272 @@
+"""The statements of `outbox/` and of `sync_state`.
+
+`outbox`: id -> OutboxRow · `sync_state`: tenant -> SyncState
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from farmiq.edge.sync_forwarder import store as sync_store
+from farmiq.outbox import backlog, claim, fencing, recovery, renew, settle
+from simulation.database import Database, Row, Statement, Tables
+
+append = import_module("farmiq.outbox.append")  # the package gives its name to the function
+
+_LATEST = datetime.max.replace(tzinfo=UTC)
+_IN_FLIGHT = ("claimed", "sending")
+
+
+class OutboxRow(NamedTuple):
+    id: UUID
+    tenant_id: str
+    farm_id: str | None
+    barn_id: str | None
+    device_id: str | None
+    session_id: UUID | None
+    event_type: str
+    occurred_at: datetime | None
+    trace_id: str | None
+    priority: int
+    payload: msgspec.Raw
+    size_bytes: int
+    created_at: datetime
+    next_attempt_at: datetime
+    status: str = "pending"
+    parked: bool = False
+    claim_token: int = 0
+    attempt_count: int = 0
+    claimed_by: str | None = None
+    lease_expires_at: datetime | None = None
+    code: str | None = None
+
+
+class SyncState(NamedTuple):
+    consecutive_failures: int = 0
+    paused_until: datetime | None = None
+
+
+def tables() -> Tables:
+    return {"outbox": {}, "sync_state": {}}
+
+
+# Into it
+
+
+def _insert(database: Database, *columns: Sequence[Any]) -> int:
+    rows = list(zip(*columns, strict=True))
+    return sum(_add(database, row) for row in rows)
+
+
+def _copy(database: Database, records: Sequence[Sequence[Any]], _columns: Sequence[str]) -> int:
+    """Only `append` copies, and after a conflict it inserts: the result is the same."""
+    return sum(_add(database, row) for row in records)
+
+
+def _add(database: Database, row: Sequence[Any]) -> bool:
+    if row[0] in database.tables["outbox"]:
+        return False
+    database.tables["outbox"][row[0]] = OutboxRow(*row, created_at=database.now, next_attempt_at=database.now)  # type: ignore[misc]  # in the order of its columns
+    return True
+
+
+def _others(database: Database, *columns: Sequence[Any]) -> list[Row]:
+    known = database.tables["outbox"]
+    taken = [event_id for event_id, tenant_id in zip(*columns, strict=True) if known[event_id].tenant_id != tenant_id]
+    return [Row(id=event_id) for event_id in taken[:1]]
+
+
+# Out of it
+
+
+def _claim(
+    database: Database, tenant_id: str, instance_id: str, lease_seconds: float, limit: int, _is_alone: bool, *floor: Any
+) -> list[Row]:
+    now = database.now
+    waiting = [
+        row
+        for row in database.tables["outbox"].values()
+        if row.status == "pending" and not row.parked and row.tenant_id == tenant_id and row.next_attempt_at <= now
+    ]
+    if floor:
+        waiting = [
+            row for row in waiting if row.priority == floor[0] and row.occurred_at and row.occurred_at >= floor[1]
+        ]
+    waiting.sort(key=lambda row: (-row.priority, row.occurred_at or _LATEST, row.id))
+    claimed = [
+        row._replace(
+            status="claimed",
+            claimed_by=instance_id,
+            claim_token=row.claim_token + 1,
+            lease_expires_at=now + timedelta(seconds=lease_seconds),
+        )
+        for row in waiting[:limit]
+    ]
+    database.tables["outbox"].update({row.id: row for row in claimed})
+    names = (
+        "id", "claim_token", "attempt_count", "tenant_id", "farm_id", "barn_id", "device_id", "session_id", "event_type",
+        "occurred_at", "created_at", "trace_id", "priority", "payload",
+    )  # fmt: skip
+    return [Row((name, getattr(row, name)) for name in names) for row in claimed]
+
+
+def _tenants(database: Database) -> list[Row]:
+    waiting = {
+        row.tenant_id for row in database.tables["outbox"].values() if row.status == "pending" and not row.parked
+    }
+    return [Row(tenant_id=tenant_id) for tenant_id in sorted(waiting)]
+
+
+def _held(database: Database, ids: Sequence[UUID], tokens: Sequence[int]) -> list[OutboxRow]:
+    """`STILL_OURS`: the rows that nobody has taken back."""
+    known = database.tables["outbox"]
+    pairs = [(known.get(event_id), token) for event_id, token in zip(ids, tokens, strict=True)]
+    return [row for row, token in pairs if row is not None and row.claim_token == token and row.status in _IN_FLIGHT]
+
+
+def _write(database: Database, row: OutboxRow) -> None:
+    if database.tables["outbox"][row.id].status == "acked" != row.status:
+        database.broken.append(f"event {row.id} was acked, and was made {row.status}")
+    database.tables["outbox"][row.id] = row
+
+
+def _ours(database: Database, ids: Sequence[UUID], tokens: Sequence[int]) -> list[Row]:
+    return [Row(id=row.id) for row in _held(database, ids, tokens)]
+
+
+def _ack(database: Database, ids: Sequence[UUID], tokens: Sequence[int]) -> int:
+    held = _held(database, ids, tokens)
+    for row in held:
+        _write(database, row._replace(status="acked", lease_expires_at=None))
+    return len(held)
+
+
+def _acked(database: Database, ids: Sequence[UUID], tokens: Sequence[int]) -> list[Row]:
+    known = database.tables["outbox"]
+    pairs = [(known.get(event_id), token) for event_id, token in zip(ids, tokens, strict=True)]
+    return [Row(id=row.id) for row, token in pairs if row and row.claim_token == token and row.status == "acked"]
+
+
+def _return(database: Database, ids: Sequence[UUID], tokens: Sequence[int], *columns: Any) -> list[Row]:
+    *given, _reason = columns
+    outcomes = dict(zip(ids, zip(*given, strict=True), strict=True))
+    held = _held(database, ids, tokens)
+    for row in held:
+        status, attempts, delay_seconds, code, _message = outcomes[row.id]
+        _write(
+            database,
+            row._replace(
+                status=status,
+                parked=status == "pending" and delay_seconds > 0,
+                attempt_count=attempts,
+                next_attempt_at=database.now + timedelta(seconds=delay_seconds),
+                claimed_by=None,
+                lease_expires_at=None,
+                code=code or row.code,
+            ),
+        )
+    return [Row(id=row.id) for row in held]
+
+
+def _renew(database: Database, ids: Sequence[UUID], tokens: Sequence[int], lease_seconds: float) -> list[Row]:
+    held = _held(database, ids, tokens)
+    until = database.now + timedelta(seconds=lease_seconds)
+    database.tables["outbox"].update({row.id: row._replace(lease_expires_at=until) for row in held})
+    return [Row(id=row.id) for row in held]
+
+
+def _promote(database: Database, limit: int) -> int:
+    rows = database.tables["outbox"].values()
+    due = [row for row in rows if row.status == "pending" and row.parked and row.next_attempt_at <= database.now]
+    due = sorted(due, key=lambda row: row.next_attempt_at)[:limit]
+    database.tables["outbox"].update({row.id: row._replace(parked=False) for row in due})
+    return len(due)
+
+
+def _expired(database: Database, limit: int) -> list[Row]:
+    rows = [row for row in database.tables["outbox"].values() if row.status in _IN_FLIGHT]
+    over = [row for row in rows if row.lease_expires_at is None or row.lease_expires_at < database.now]
+    names = ("id", "claim_token", "attempt_count", "claimed_by")
+    return [Row((name, getattr(row, name)) for name in names) for row in over[:limit]]
+
+
+def _due(database: Database) -> list[Row]:
+    rows = database.tables["outbox"].values()
+    moments = [row.next_attempt_at for row in rows if row.status == "pending" and row.parked]
+    moments += [row.lease_expires_at or database.now for row in rows if row.status in _IN_FLIGHT]
+    return [Row(due=(min(moments) - database.now).total_seconds() if moments else None)]
+
+
+# Whether a tenant may send
+
+
+def _breaker(database: Database, state: SyncState) -> dict[str, Any]:
+    is_paused = state.paused_until is not None and state.paused_until > database.now
+    return {"consecutive_failures": state.consecutive_failures, "is_paused": is_paused}
+
+
+def _breakers(database: Database, tenant_ids: Sequence[str]) -> list[Row]:
+    known = database.tables["sync_state"]
+    return [Row(tenant_id=one, **_breaker(database, known[one])) for one in tenant_ids if one in known]
+
+
+def _lock_breaker(database: Database, tenant_id: str) -> list[Row]:
+    return [Row(_breaker(database, database.tables["sync_state"].setdefault(tenant_id, SyncState())))]
+
+
+def _take_probe(database: Database, tenant_id: str, seconds: float, is_forced: bool) -> int:
+    state = database.tables["sync_state"].get(tenant_id)
+    if state is None or not (is_forced or state.paused_until is None or state.paused_until <= database.now):
+        return 0
+    until = database.now + timedelta(seconds=seconds)
+    database.tables["sync_state"][tenant_id] = state._replace(paused_until=until)
+    return 1
+
+
+def _answered(database: Database, tenant_id: str, *_figures: Any) -> int:
+    database.tables["sync_state"][tenant_id] = SyncState()
+    return 1
+
+
+def _pause(
+    database: Database, tenant_id: str, failures: int, seconds: float, _batch: str, _code: str, is_probe: bool
+) -> int:
+    until, state = database.now + timedelta(seconds=seconds), database.tables["sync_state"][tenant_id]
+    if not is_probe and state.paused_until is not None:
+        until = max(until, state.paused_until)
+    database.tables["sync_state"][tenant_id] = SyncState(failures, until)
+    return 1
+
+
+def _next_probe(database: Database) -> list[Row]:
+    ends = [state.paused_until for state in database.tables["sync_state"].values() if state.paused_until is not None]
+    later = [(end - database.now).total_seconds() for end in ends if end > database.now]
+    return [Row(seconds=min(later, default=None))]
+
+
+STATEMENTS: Mapping[str, Statement] = {
+    append._INSERT: _insert,
+    append._OTHERS: _others,
+    "COPY sync_outbox": _copy,
+    claim._CLAIM_ANY: _claim,
+    claim._CLAIM_FROM: _claim,
+    claim._TENANTS: _tenants,
+    fencing._OURS: _ours,
+    settle._ACK: _ack,
+    settle._ACKED: _acked,
+    settle._RETURN: _return,
+    renew._RENEW: _renew,
+    recovery._PROMOTE: _promote,
+    recovery._EXPIRED: _expired,
+    backlog._DUE: _due,
+    sync_store._BREAKERS: _breakers,
+    sync_store._TAKE_PROBE: _take_probe,
+    sync_store._LOCK: _lock_breaker,
+    sync_store._ANSWERED: _answered,
+    sync_store._PAUSE: _pause,
+    sync_store._NEXT_PROBE: _next_probe,
+}

@@ -1,0 +1,97 @@
+"""What an acknowledgement does to the spool. The broker is not asked here: these are words that were delayed on their way."""
+
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+
+from farmiq.contracts.ack import DeviceAck, EventAck
+from farmiq.contracts.decoding import encode
+from farmiq.device.node_forwarder.acks import AckReader
+from farmiq.device.node_forwarder.batches import Messages
+from farmiq.device.node_forwarder.lanes import Lanes
+from farmiq.device.node_forwarder.listener import _hear
+from farmiq.device.node_forwarder.publisher import Publisher
+from farmiq.device.node_forwarder.recorder import Recorder
+from farmiq.device.node_forwarder.settings import ForwarderSettings
+from farmiq.kit.lifecycle import Lifetime
+from farmiq.kit.mqtt import Message, MqttClient
+from unit.spool.spool_world import START_US, open_spool, samples
+
+OLD, RESTORED, LOSS = uuid4(), uuid4(), uuid4()
+NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
+BROKER = "mqtt://127.0.0.1:1"
+SETTINGS = ForwarderSettings(
+    tenant_id="t", farm_id="f", barn_id="b", device_id="node-1", mqtt_url=BROKER,
+    node_forwarder_socket="", node_forwarder_spool_dir="",
+)  # fmt: skip
+
+
+@dataclass
+class Ears:
+    recorder: Recorder
+    lanes: Lanes
+    publisher: Publisher
+    reader: AckReader
+
+    async def hear(self, epoch: UUID, minutes: int, acked_seq: int, *losses: UUID) -> None:
+        ack = DeviceAck(
+            epoch=epoch,
+            ts=NOON + timedelta(minutes=minutes),
+            stream_id=self.recorder.spool.stream_id,
+            acked_seq=acked_seq,
+            events=[EventAck(event_id=loss, result="stored") for loss in losses],
+        )
+        message = Message("iot/node-1/ack", encode(ack), 1, False, False, 1, 1)
+        await _hear(message, self.reader, self.recorder, self.lanes, self.publisher)
+
+    @property
+    def outstanding(self) -> list[UUID]:
+        return [loss.loss_id for loss in self.recorder.spool.losses.outstanding()]
+
+
+@pytest.fixture
+async def ears(tmp_path: Path) -> AsyncIterator[Ears]:
+    """Five samples, a loss of three, five samples more; an edge that has heard of nothing."""
+    spool = open_spool(tmp_path / "spool")
+    spool.append_many(samples(5))
+    spool.give_up(LOSS, 3, (START_US, START_US + 1))
+    spool.append_many(samples(5, start=20))
+    spool.sync()
+    life = Lifetime("node-forwarder")
+    recorder = Recorder(spool, ThreadPoolExecutor(max_workers=1), life.clock, 0.05)
+    lanes = Lanes(spool.synced_seq, 0)
+    mqtt = MqttClient(BROKER, client_id="node-1")
+    publisher = Publisher(life, SETTINGS, mqtt, recorder, lanes, Messages(SETTINGS, life.clock))
+    yield Ears(recorder, lanes, publisher, AckReader(spool.stream_id, ""))
+    await recorder.close()
+
+
+async def test_a_loss_is_told_until_the_edge_has_it(ears: Ears) -> None:
+    await ears.hear(OLD, 1, 5)
+    assert ears.outstanding == [LOSS]
+    await ears.hear(OLD, 2, 13, LOSS)
+    assert ears.outstanding == []
+
+
+async def test_a_late_word_of_the_database_before_the_restore_does_not_silence_a_loss(ears: Ears) -> None:
+    """The restored database lacks the loss. Taken for told, it would be a hole that nobody names, and the mark would stand
+    still before it for ever."""
+    await ears.hear(OLD, 1, 5)
+    await ears.hear(RESTORED, 3, 5)
+    await ears.hear(OLD, 2, 13, LOSS)
+    assert ears.outstanding == [LOSS]
+    await ears.hear(RESTORED, 4, 13, LOSS)
+    assert ears.outstanding == []
+
+
+async def test_the_first_word_of_a_restored_database_counts_for_what_it_holds(ears: Ears) -> None:
+    await ears.hear(OLD, 1, 13, LOSS)
+    await ears.hear(RESTORED, 2, 5)
+    assert ears.outstanding == [LOSS]
+    await ears.hear(uuid4(), 3, 5, LOSS)
+    assert ears.outstanding == []
