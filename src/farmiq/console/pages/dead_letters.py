@@ -212,7 +212,8 @@ async def _carry_out(
         "dry_run": bool(form.dry_run),
     }  # fmt: skip
     path = f"/api/v1/dlq/{_checked(form.service)}/{kind}"
-    async with desk.deed(request, f"dead_letters.{kind}", form.service, **order, **detail) as deed:
+    is_of_all = order["tenant_id"] is None
+    async with desk.deed(request, f"dead_letters.{kind}", form.service, is_of_all=is_of_all, **order, **detail) as deed:
         counts = (await desk.neighbours.post(ENTRANCE, path, order | more, Result)).counts
         done = {"replay": "put back into the queue", "discard": "discarded"}[kind]
         deed.outcome = (
