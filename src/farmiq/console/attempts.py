@@ -56,7 +56,7 @@ class LoginAttempts:
         known = self._failures.get(who)
         if known is None or known.count < patience.free_failures:
             return 0.0
-        wait = min(patience.wait_seconds_max, 2.0 ** min(60.0, known.count - patience.free_failures))
+        wait = min(patience.wait_seconds_max, float(2.0 ** min(60.0, known.count - patience.free_failures)))
         return max(0.0, known.last_at + wait - now)
 
     def _count(self, who: Hashable, now: float) -> float:

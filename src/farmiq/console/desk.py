@@ -113,12 +113,24 @@ class Desk:
         return allowed[0]
 
     @asynccontextmanager
-    async def deed(
-        self, request: AnyRequest, action: str, subject: str, *, is_of_all: bool = False, **detail: Any
+    async def deed(self, request: AnyRequest, action: str, subject: str, **detail: Any) -> AsyncIterator["Deed"]:
+        """An action of a person: written down before it is carried out, and again with how it ended."""
+        async with self._deed(request, self.tenant(request), action, subject, detail) as deed:
+            yield deed
+
+    @asynccontextmanager
+    async def deed_for_all(
+        self, request: AnyRequest, action: str, subject: str, **detail: Any
     ) -> AsyncIterator["Deed"]:
-        """An action of a person: written down before it is carried out, and again with how it ended. `is_of_all`: it is about
-        more than the tenant that they look at, and only those who see all of them are told of it."""
-        name, tenant_id = session_of(request).person.name, None if is_of_all else self.tenant(request)
+        """It is about more than the tenant that they look at: only those who see all of them are told of it."""
+        async with self._deed(request, None, action, subject, detail) as deed:
+            yield deed
+
+    @asynccontextmanager
+    async def _deed(
+        self, request: AnyRequest, tenant_id: str | None, action: str, subject: str, detail: dict[str, Any]
+    ) -> AsyncIterator["Deed"]:
+        name = session_of(request).person.name
         number = self.store.begin_deed(name, tenant_id, action, subject, detail, self.clock.now())
         deed = Deed()
         try:

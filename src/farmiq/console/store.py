@@ -83,7 +83,7 @@ class Person(Struct, frozen=True):
 
     def answers_for(self, other: "Person") -> bool:
         """Whether `other` can see nothing that this person can't: only then may they know of them, or take them out."""
-        return self.sees_all or bool(other.tenants) and set(other.tenants) <= set(self.tenants)
+        return self.sees_all or (bool(other.tenants) and set(other.tenants) <= set(self.tenants))
 
 
 class Session(Struct, frozen=True):

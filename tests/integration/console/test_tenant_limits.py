@@ -14,7 +14,7 @@ OF_EVERYBODY = {
     "/api/v1/ingestion/stats", "/api/v1/sync/room", "/api/v1/sync/trigger",
 }  # fmt: skip
 """What the services tell of the whole farm, and where there is no tenant to ask for."""
-OF_EVERYBODY_ON_THE_FIRST_PAGE = {("/api/v1/sync/detail", ""), ("/api/v1/sync/media", "pending")}
+OF_EVERYBODY_ON_THE_FIRST_PAGE = {("/api/v1/sync/detail", "")}
 """Asked once for all who look at the overview, which shows only what is of their tenant."""
 QUERY = (
     "device_id=node-1&at=2026-01-01T00:00:00Z&service=a&reason=b&event_type=c&device=node-1&metric=temperature&q=node"

@@ -47,6 +47,7 @@ EDGE_REVISIONS = [
     "edge_0013",
     "edge_0014",
     "edge_0015",
+    "edge_0016",
 ]
 CLOUD_REVISIONS = [
     "cloud_0001",
@@ -55,7 +56,7 @@ CLOUD_REVISIONS = [
     "cloud_0004",
     "cloud_0005",
     "cloud_0006",
-    *(f"cloud_{number:04d}" for number in range(7, 13)),
+    *(f"cloud_{number:04d}" for number in range(7, 14)),
 ]
 
 MakePackage = Callable[..., str]

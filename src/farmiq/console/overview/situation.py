@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from farmiq.console.drain import outlook
 from farmiq.console.overview.completeness import GRACE_SECONDS, Completeness, completeness
-from farmiq.console.overview.figures import Figures
+from farmiq.console.overview.figures import Figures, StationsLost
 from farmiq.console.overview.runway import edge_runway_seconds
 from farmiq.console.pulse import Pulse
 
@@ -74,6 +74,19 @@ class Situation(Struct, frozen=True, kw_only=True):
         return self.is_away(GATEWAY) and self.is_away(FORWARDER)
 
     @property
+    def stations_lost(self) -> StationsLost | None:
+        """What weigh stations gave up in the last 24 hours, by the tier that knows of more. None when neither was asked."""
+        told = [tier.stations_lost for tier in (self.figures.day.edge, self.figures.day.cloud) if tier]
+        return max(told, key=lambda one: one.losses, default=None)
+
+    @property
+    def lost(self) -> int | None:
+        """Everything that was declared lost in the last 24 hours: samples, and events and pictures of weigh stations."""
+        if self.completeness is None or self.stations_lost is None:
+            return None
+        return self.completeness.lost + max(self.stations_lost.lost, self.stations_lost.losses)
+
+    @property
     def dead_letters(self) -> int | None:
         """At the edge, on the bus, and pictures. None when nobody could be asked."""
         pictures = self.figures.pictures.failed_count if self.figures.pictures else None
@@ -83,11 +96,12 @@ class Situation(Struct, frozen=True, kw_only=True):
 
 def situation(pulse: Pulse, figures: Figures, now: datetime) -> Situation:
     outbox, rates = _outbox(pulse), _rates(pulse)
+    link = link_now(figures, outbox, now, is_forwarder_away=_told(pulse, FORWARDER) is None)
     return Situation(
         now=now,
         is_asked=bool(pulse.names),
         absences=_absences(pulse),
-        link=link_now(figures, outbox, now, is_forwarder_away=_told(pulse, FORWARDER) is None),
+        link=link,
         outbox=outbox,
         rates=rates,
         figures=figures,
@@ -96,6 +110,7 @@ def situation(pulse: Pulse, figures: Figures, now: datetime) -> Situation:
             figures.fleet,
             outbox_oldest_seconds=outbox.oldest_seconds,
             samples_per_second=rates.edge_samples,
+            is_link_up=link.state in {"up", "unknown"},
         ),
         edge_room_seconds=edge_runway_seconds(
             figures.room.disk_free_bytes,

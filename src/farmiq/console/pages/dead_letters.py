@@ -212,8 +212,8 @@ async def _carry_out(
         "dry_run": bool(form.dry_run),
     }  # fmt: skip
     path = f"/api/v1/dlq/{_checked(form.service)}/{kind}"
-    is_of_all = order["tenant_id"] is None
-    async with desk.deed(request, f"dead_letters.{kind}", form.service, is_of_all=is_of_all, **order, **detail) as deed:
+    written_down = desk.deed_for_all if order["tenant_id"] is None else desk.deed
+    async with written_down(request, f"dead_letters.{kind}", form.service, **order, **detail) as deed:
         counts = (await desk.neighbours.post(ENTRANCE, path, order | more, Result)).counts
         done = {"replay": "put back into the queue", "discard": "discarded"}[kind]
         deed.outcome = (

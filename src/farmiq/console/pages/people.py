@@ -61,14 +61,8 @@ def routes(desk: Desk) -> list[Any]:
     @post("/people/add", opt=ADMIN, status_code=303)
     async def add(request: AnyRequest, data: Annotated[AddForm, FORM]) -> Redirect:
         tenants = _tenants_given(desk, request, data.tenants)
-        async with desk.deed(
-            request,
-            "person.add",
-            data.name,
-            is_of_all=session_of(request).person.sees_all,
-            role=data.role,
-            tenants=tenants,
-        ):
+        written_down = _written_down(desk, request)
+        async with written_down(request, "person.add", data.name, role=data.role, tenants=tenants):
             password_hash = await asyncio.to_thread(hash_password, data.password)
             desk.store.add_person(data.name, data.role, tenants, password_hash, desk.clock.now())
         return Redirect("/people", status_code=303)
@@ -78,7 +72,7 @@ def routes(desk: Desk) -> list[Any]:
         person = session_of(request).person
         if data.name == person.name:
             raise ApiError(422, "own_account", "Nobody removes themselves: another admin has to do it")
-        async with desk.deed(request, "person.remove", data.name, is_of_all=person.sees_all):
+        async with _written_down(desk, request)(request, "person.remove", data.name):
             found = desk.store.person(data.name)
             if found is None or not person.answers_for(found):
                 raise PersonUnknown(f"There is no person {data.name}")
@@ -86,6 +80,11 @@ def routes(desk: Desk) -> list[Any]:
         return Redirect("/people", status_code=303)
 
     return [people, people_csv, audit_csv, add, remove]
+
+
+def _written_down(desk: Desk, request: AnyRequest) -> Any:
+    """Who sees every tenant lets people in for any of them: that is of no tenant in particular."""
+    return desk.deed_for_all if session_of(request).person.sees_all else desk.deed
 
 
 def _answered_for(desk: Desk, request: AnyRequest) -> list[Person]:

@@ -134,7 +134,7 @@ def _actions(desk: Desk) -> list[Any]:
 
     @post("/sync/unclaim", opt={"role": "admin", "all_tenants": True}, status_code=303)
     async def unclaim(request: AnyRequest, data: Annotated[UnclaimForm, FORM]) -> Redirect:
-        async with desk.deed(request, "sync.unclaim", SERVICE, is_of_all=True, minutes=data.minutes) as deed:
+        async with desk.deed_for_all(request, "sync.unclaim", SERVICE, minutes=data.minutes) as deed:
             body = {"olderThanSeconds": data.minutes * 60}
             answer = await desk.neighbours.post(SERVICE, "/api/v1/sync/unclaim-stuck", body, dict[str, Any])
             deed.outcome = f"{answer['unclaimed']} events taken back"

@@ -127,3 +127,9 @@ def test_a_link_is_down_when_requests_fail_and_stuck_when_nothing_comes_back() -
     assert state(Link("demo")).state == "up", "a tenant that never sent anything"
     assert state(None).state == "unknown"
     assert state(Link("demo", 0, last_acked_at=NOW), is_away=True).state == "unknown"
+
+
+@pytest.mark.parametrize("state", ["down", "refused", "stuck"])
+def test_pictures_do_not_move_over_a_cut_link(state: Any) -> None:
+    found = hop("pictures", link=LinkNow(state, CUT_AT))
+    assert (found.kind, found.word, found.is_moving) == ("bad", "cut, and nothing waits", False)

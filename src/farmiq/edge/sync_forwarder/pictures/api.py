@@ -26,7 +26,7 @@ NAMED_MAX = 1000
 
 
 class Transfers(Struct, frozen=True, kw_only=True):
-    """The counts are of all pictures that were asked about, up to 50,000 of a state; `entries` are those of the state that was asked for."""
+    """The counts are of the tenant, or of all, up to 50,000 of a state; `entries` are those of the state that was asked for."""
 
     pending_count: int
     sending_count: int
