@@ -52,11 +52,13 @@ missing_programs() {
     if [ "$PURPOSE" != up ] || [ -z "${AMQP_URL:-}" ]; then
         [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || printf ' rabbitmq-server'
     fi
-    # Tests make a disk fail with the first, look at pages with the second, and speak as any device would with the third.
+    # Tests make a disk fail with the first, look at pages with the second, speak as any device would with the third, and have
+    # the alert rules read by the program that comes with the fourth.
     if [ "$PURPOSE" = test ]; then
         command -v strace >/dev/null || printf ' strace'
         command -v chromium >/dev/null || printf ' chromium'
         command -v mosquitto_pub >/dev/null || printf ' mosquitto-clients'
+        command -v promtool >/dev/null || printf ' prometheus'
     fi
 }
 
@@ -129,6 +131,7 @@ disable_at_boot() {
         case $package in
             mosquitto) as_root systemctl --quiet disable mosquitto.service 2>/dev/null || true ;;
             rabbitmq-server) as_root systemctl --quiet disable rabbitmq-server.service epmd.socket epmd.service 2>/dev/null || true ;;
+            prometheus) as_root systemctl --quiet disable prometheus.service 2>/dev/null || true ;;
         esac
     done
 }

@@ -49,7 +49,7 @@ async def told_services() -> AsyncIterator[ToldServices]:
     services = ToldServices()
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", services.answer)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     services.url = f"http://127.0.0.1:{runner.addresses[0][1]}"

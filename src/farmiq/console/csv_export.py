@@ -14,18 +14,26 @@ _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_response(
-    name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, rows_max: int | None = None
+    name: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    rows_max: int | None = None,
+    has_more: bool = False,
 ) -> Response[bytes]:
-    """`rows_max`: no more of them are put into the file. If there are more, its name and its last line say so: a file that ends
-    early without a word is taken for all that there is."""
+    """`rows_max`: no more of them are put into the file. If there are more, or `has_more` is true, its name and its last line say
+    so: a file that ends early without a word is taken for all that there is."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(columns)
     left = iter(rows)
-    writer.writerows([_cell(value) for value in row] for row in islice(left, rows_max))
-    if next(left, None) is not None:
-        writer.writerow([f"(only the first {rows_max:,} are in this file: there are more)"])
-        name = f"{name}-first-{rows_max}"
+    written = 0
+    for row in islice(left, rows_max):
+        writer.writerow([_cell(value) for value in row])
+        written += 1
+    if has_more or next(left, None) is not None:
+        writer.writerow([f"(only {written:,} are in this file: there are more)"])
+        name = f"{name}-first-{written}"
     return Response(
         text.getvalue().encode(),
         media_type="text/csv; charset=utf-8",

@@ -135,7 +135,7 @@ class Station(Struct, frozen=True):
 
 
 def stations(now: Situation) -> list[Station]:
-    fleet, complete = now.figures.fleet, now.completeness
+    fleet = now.figures.fleet
     edge, cloud = now.figures.day.edge, now.figures.day.cloud
     return [
         Station("devices", "Devices", _fleet_kind(now), _fleet_lines(now) if fleet else ("not known",)),

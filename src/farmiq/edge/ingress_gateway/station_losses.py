@@ -8,13 +8,13 @@ from typing import Any, Final
 import msgspec
 
 from farmiq.contracts.station import STATION_LOSS, StationLoss
-from farmiq.edge.alerts import raise_alert
+from farmiq.edge.alerts import Kind, raise_alert
 from farmiq.edge.ingress_gateway.integrator_events import IntegratorEvent
 from farmiq.edge.ingress_gateway.screening import Screened
 from farmiq.edge.telemetry_timeseries import intake as telemetry
 from farmiq.kit.postgres import Connection
 
-KIND: Final = "station_loss"
+KIND: Final[Kind] = "station_loss"
 
 
 async def note_station_losses(
