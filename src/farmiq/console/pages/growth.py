@@ -101,7 +101,7 @@ def routes(desk: Desk) -> list[Any]:
             asked=asked,
             trouble=trouble,
             timezone=kpis.timezone if kpis else "UTC",
-            rows=[row for row in reversed(rows) if row.scope == asked.per][:ROWS_SHOWN],
+            rows=_with_barns(rows, asked.per),
             rows_shown=ROWS_SHOWN,
             barns=sorted({row.barn_id for row in rows} | ({asked.barn} - {""})),
             batches=sorted({row.batch_id for row in rows if row.batch_id} | ({asked.batch} - {""})),
@@ -150,6 +150,13 @@ def figure_routes(desk: Desk, given: dict[str, Provide]) -> list[Any]:
         return csv_response("anomalies", ANOMALY_COLUMNS, rows, has_more=has_more)
 
     return [data, figures, anomalies_listed]
+
+
+def _with_barns(rows: list[Kpi], scope: str) -> list[tuple[Kpi, Kpi]]:
+    """Newest first, each with the barn of that day: its climate and its data are those of the batches in it."""
+    barns = {(row.farm_id, row.barn_id, row.day): row for row in rows if row.scope == "barn"}
+    shown = [row for row in reversed(rows) if row.scope == scope][:ROWS_SHOWN]
+    return [(row, barns.get((row.farm_id, row.barn_id, row.day), row)) for row in shown]
 
 
 async def _kpis(desk: Desk, request: AnyRequest, asked: Asked, pages_max: int = KPI_PAGES_MAX) -> KpiPage:
