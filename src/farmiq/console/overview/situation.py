@@ -20,6 +20,9 @@ FORWARDER: Final = "edge-sync-forwarder"
 ENTRANCE: Final = "cloud-ingestion"
 CLOUD_STORE: Final = "cloud-telemetry-service"
 
+ANSWER_SECONDS: Final = 10.0
+"""With something to send, the cloud takes something more often than that."""
+
 LinkState = Literal["up", "down", "refused", "stuck", "unknown"]
 
 
@@ -96,7 +99,13 @@ class Situation(Struct, frozen=True, kw_only=True):
 
 def situation(pulse: Pulse, figures: Figures, now: datetime) -> Situation:
     outbox, rates = _outbox(pulse), _rates(pulse)
-    link = link_now(figures, outbox, now, is_forwarder_away=_told(pulse, FORWARDER) is None)
+    link = link_now(
+        figures,
+        outbox,
+        now,
+        is_forwarder_away=_told(pulse, FORWARDER) is None,
+        is_entrance_away=any(absence.service == ENTRANCE for absence in _absences(pulse)),
+    )
     return Situation(
         now=now,
         is_asked=bool(pulse.names),
@@ -121,7 +130,10 @@ def situation(pulse: Pulse, figures: Figures, now: datetime) -> Situation:
     )
 
 
-def link_now(figures: Figures, outbox: Outbox, now: datetime, *, is_forwarder_away: bool) -> LinkNow:
+def link_now(
+    figures: Figures, outbox: Outbox, now: datetime, *, is_forwarder_away: bool, is_entrance_away: bool = False
+) -> LinkNow:
+    """The edge may still find an entrance that does not answer us: then something went through just now."""
     link = figures.link
     if link is None or is_forwarder_away:
         return LinkNow("unknown")
@@ -131,6 +143,8 @@ def link_now(figures: Figures, outbox: Outbox, now: datetime, *, is_forwarder_aw
     waits = (outbox.oldest_seconds or 0.0) >= GRACE_SECONDS
     silent_seconds = (now - link.last_acked_at).total_seconds() if link.last_acked_at else None
     if waits and silent_seconds is not None and silent_seconds >= GRACE_SECONDS:
+        return LinkNow("stuck", link.last_acked_at)
+    if is_entrance_away and (silent_seconds is None or silent_seconds >= ANSWER_SECONDS):
         return LinkNow("stuck", link.last_acked_at)
     return LinkNow("up", link.last_acked_at)
 

@@ -133,3 +133,11 @@ def test_a_link_is_down_when_requests_fail_and_stuck_when_nothing_comes_back() -
 def test_pictures_do_not_move_over_a_cut_link(state: Any) -> None:
     found = hop("pictures", link=LinkNow(state, CUT_AT))
     assert (found.kind, found.word, found.is_moving) == ("bad", "cut, and nothing waits", False)
+
+
+def test_a_link_is_not_up_while_the_clouds_entrance_is_away_unless_something_goes_through() -> None:
+    def state(silent_seconds: float, *, is_away: bool) -> str:
+        figures = Figures(link=Link("demo", last_acked_at=NOW - timedelta(seconds=silent_seconds)))
+        return link_now(figures, Outbox(0, 0.0, 0), NOW, is_forwarder_away=False, is_entrance_away=is_away).state
+
+    assert (state(60, is_away=False), state(60, is_away=True), state(1, is_away=True)) == ("up", "stuck", "up")
