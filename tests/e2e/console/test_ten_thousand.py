@@ -56,7 +56,7 @@ def test_the_other_pages_are_usable_with_ten_thousand_devices_too(many: None, vi
     page.keyboard.press("/")
     page.keyboard.type("zz-09999")
     expect(page.locator("#found a").first).to_contain_text("zz-09999")
-    visitor.open("/telemetry?device=zz-00500&metric=temperature&range=24h")
+    visitor.open("/telemetry?device=zz-00500&metric=temperature&range=7d")
     expect(page.locator("figure.chart canvas").first).to_be_visible(timeout=2 * SLOW)
     for path in ("/alerts", "/health", "/sync", "/losses", "/devices/zz-00500"):
         visitor.open(path)

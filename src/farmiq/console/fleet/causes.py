@@ -18,7 +18,7 @@ STATION_CAUSES: Final[dict[str, str]] = {
     "retries_exhausted": "the picture was refused too often",
     "rejected": "the edge refused the event for good",
     "damaged": "a file of the station was damaged",
-    "not_readable": "the station has not said why in words that can be read",
+    "not_readable": "not readable: the station has not said why in words that we know",
     "forgotten_by_edge": "the edge was restored and the station no longer had the picture",
 }
 

@@ -19,9 +19,9 @@ from farmiq.console.pages.device_deeds import KINDS, deed_routes
 from farmiq.console.pages.device_tables import table_routes
 
 DEVICES: Final = 50
-CSV_PAGE: Final = 1000
+CSV_PAGE: Final = 500
 CSV_DEVICES_MAX: Final = 50_000
-STREAMS_AT_ONCE: Final = 5000
+STREAMS_AT_ONCE: Final = 2000
 
 PartOfName = Annotated[str | None, QueryParameter(max_length=64)]
 AnyState = Annotated[DeviceState | Literal[""], QueryParameter(name="state")]

@@ -89,7 +89,7 @@ async def _shown(desk: Desk, tenant: str, asked: LedgerQuestion) -> dict[str, An
         "entries": entries[:ROWS],
         "asked": asked,
         "older": next_page(entries, ROWS),
-        "causes": NODE_CAUSES | STATION_CAUSES,
+        "causes": STATION_CAUSES | NODE_CAUSES,
         "months": months_of(here.value, there.value),
         "sentence": ledger_sentence(here.value, there.value, desk.clock.now()),
         "troubles": troubles(*told, here, there),
