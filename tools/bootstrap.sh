@@ -56,10 +56,12 @@ missing_programs() {
     if [ "$PURPOSE" = test ] || [ "$PURPOSE" = bench ]; then
         command -v strace >/dev/null || printf ' strace'
     fi
-    # Tests look at pages with the first, and speak as any device would with the second.
+    # Tests look at pages with the first, speak as any device would with the second, and have the alert rules read by the
+    # program that comes with the third.
     if [ "$PURPOSE" = test ]; then
         command -v chromium >/dev/null || printf ' chromium'
         command -v mosquitto_pub >/dev/null || printf ' mosquitto-clients'
+        command -v promtool >/dev/null || printf ' prometheus'
     fi
 }
 
@@ -132,6 +134,7 @@ disable_at_boot() {
         case $package in
             mosquitto) as_root systemctl --quiet disable mosquitto.service 2>/dev/null || true ;;
             rabbitmq-server) as_root systemctl --quiet disable rabbitmq-server.service epmd.socket epmd.service 2>/dev/null || true ;;
+            prometheus) as_root systemctl --quiet disable prometheus.service 2>/dev/null || true ;;
         esac
     done
 }

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import pytest
@@ -95,10 +96,11 @@ class Visitor:
         assert self.troubles == []
         assert self.hosts <= {urlsplit(self.address).netloc}, "no request leaves the machine"
 
-    def take_picture(self, name: str) -> None:
-        """For the documentation, when it is asked for."""
+    def take_picture(self, name: str, kind: Literal["png", "jpg"] = "png") -> None:
+        """For the documentation, when it is asked for. A page with photographs on it is a tenth as large as jpg."""
         if SHOTS:
-            self.page.screenshot(path=f"{SHOTS}/{name}.png", full_page=True)
+            more: dict[str, Any] = {"type": "jpeg", "quality": 80} if kind == "jpg" else {}
+            self.page.screenshot(path=f"{SHOTS}/{name}.{kind}", full_page=True, **more)
 
 
 @pytest.fixture

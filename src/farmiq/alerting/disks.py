@@ -13,9 +13,25 @@ def watch_disks(registry: CollectorRegistry, paths: Sequence[Path]) -> None:
     """Of the file systems that hold these paths, in bytes that we may use."""
     free = Gauge("farmiq_disk_free_bytes", "Room that is left to us on the disk.", ["path"], registry=registry)
     ratio = Gauge("farmiq_disk_free_ratio", "The same, as a part of the disk.", ["path"], registry=registry)
-    for path in paths:
+    for path in distinct(paths):
         free.labels(str(path)).set_function(partial(free_bytes, path))
         ratio.labels(str(path)).set_function(partial(free_ratio, path))
+
+
+def distinct(paths: Sequence[Path]) -> list[Path]:
+    """One path of each disk, the first: a disk that is full is one alert, however many folders are on it."""
+    found: dict[object, Path] = {}
+    for path in paths:
+        found.setdefault(_disk_of(path), path)
+    return list(found.values())
+
+
+def _disk_of(path: Path) -> object:
+    try:
+        return path.stat().st_dev
+    except OSError:
+        # Not there, or not there yet: nobody can say that it is a disk that is watched already.
+        return path
 
 
 def free_bytes(path: Path) -> float:

@@ -64,6 +64,18 @@ EXAMPLES: Final = (
         (Expected(4, "FarmiqDataLost"),),
     ),
     Example(
+        "what a weigh station gives up is told at once, by cause, as lost samples are",
+        {
+            f'farmiq_station_lost_total{{{_EDGE},cause="queue_full"}}': ((0, 8), (3, 2 * HOURS)),
+            f'farmiq_station_lost_total{{{_EDGE},cause="too_old"}}': ((2, 2 * HOURS),),
+        },
+        (
+            Expected(1.75, "FarmiqStationDataLost"),
+            Expected(2, "FarmiqStationDataLost", (("critical", {"cause": "queue_full"}),)),
+            Expected(64, "FarmiqStationDataLost"),
+        ),
+    ),
+    Example(
         "an hour of delay is a warning, a day is critical, and exactly an hour is neither",
         {f"oldest_pending_age_seconds{_SYNC}": ((3600, 4), (3601, 4), (86_400, 4), (86_401, 4), (0, 4))},
         (
@@ -191,12 +203,12 @@ EXAMPLES: Final = (
     Example(
         "what the edge has noted is told by kind",
         {
-            f'farmiq_ops_alerts_open{{{_EDGE},kind="session_incomplete"}}': ((0, 4), (3, 4), (0, 4)),
+            f'farmiq_ops_alerts_open{{{_EDGE},kind="weigh_session_incomplete"}}': ((0, 4), (3, 4), (0, 4)),
             f'farmiq_ops_alerts_open{{{_EDGE},kind="picture_missing"}}': ((0, 12),),
         },
         (
             Expected(0.75, "FarmiqAttentionNeeded"),
-            Expected(1, "FarmiqAttentionNeeded", (("warning", {"kind": "session_incomplete"}),)),
+            Expected(1, "FarmiqAttentionNeeded", (("warning", {"kind": "weigh_session_incomplete"}),)),
             Expected(2, "FarmiqAttentionNeeded"),
         ),
     ),

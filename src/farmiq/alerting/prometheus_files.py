@@ -18,14 +18,15 @@ GROUP: Final = "farmiq"
 _TITLE: Final = "# Made by `python -m farmiq.alerting.export`. Change {place}, then make it again.\n"
 
 
-def rules_file() -> str:
-    lines = [f"  - name: {GROUP}", "    rules:", *(line for rule in RULES for line in _alerts_of(rule))]
+def rules_file(runbook: str | None = None) -> str:
+    """`runbook`: where its page is published."""
+    lines = [f"  - name: {GROUP}", "    rules:", *(line for rule in RULES for line in _alerts_of(rule, runbook))]
     return _TITLE.format(place="src/farmiq/alerting/rules.py") + "\n".join(["groups:", *lines]) + "\n"
 
 
-def tests_file() -> str:
+def tests_file(runbook: str | None) -> str:
     lines = [f"rule_files: [{RULES_FILE}]", f"evaluation_interval: {STEP_SECONDS}s", "tests:"]
-    lines += [line for example in EXAMPLES for line in _test(example)]
+    lines += [line for example in EXAMPLES for line in _test(example, runbook)]
     return _TITLE.format(place="src/farmiq/alerting/examples.py") + "\n".join(lines) + "\n"
 
 
@@ -51,14 +52,14 @@ def condition(rule: Rule, level: Level) -> str:
     return f"{rule.expression.promql()} {sign} {level.threshold:g}"
 
 
-def annotations(rule: Rule) -> dict[str, str]:
+def annotations(rule: Rule, runbook: str | None = None) -> dict[str, str]:
     """A label in the summary becomes what Prometheus puts there."""
     labels = getattr(rule.expression, "by", ("job",))
     summary = rule.summary_for(tuple((label, f"{{{{ $labels.{label} }}}}") for label in labels))
-    return {"summary": summary, "runbook_url": runbook_url(rule.name)}
+    return {"summary": summary, "runbook_url": runbook_url(rule.name, runbook)}
 
 
-def _alerts_of(rule: Rule) -> Iterator[str]:
+def _alerts_of(rule: Rule, runbook: str | None) -> Iterator[str]:
     for level in rule.levels:
         yield f"      - alert: {rule.name}"
         yield f"        expr: {json.dumps(condition(rule, level))}"
@@ -66,10 +67,10 @@ def _alerts_of(rule: Rule) -> Iterator[str]:
             yield f"        for: {duration(level.for_seconds)}"
         yield f"        labels: {{severity: {level.severity}}}"
         yield "        annotations:"
-        yield from (f"          {name}: {json.dumps(text)}" for name, text in annotations(rule).items())
+        yield from (f"          {name}: {json.dumps(text)}" for name, text in annotations(rule, runbook).items())
 
 
-def _test(example: Example) -> Iterator[str]:
+def _test(example: Example, runbook: str | None) -> Iterator[str]:
     yield f"  - name: {json.dumps(example.tells)}"
     yield f"    interval: {STEP_SECONDS}s"
     yield "    input_series:"
@@ -78,7 +79,7 @@ def _test(example: Example) -> Iterator[str]:
         yield f"        values: {json.dumps(' '.join(_values(runs)))}"
     yield "    alert_rule_test:"
     for expected in example.expected:
-        yield from _expectation(expected)
+        yield from _expectation(expected, runbook)
 
 
 def _values(runs: Runs) -> Iterator[str]:
@@ -90,7 +91,7 @@ def _number(value: float) -> str:
     return "Inf" if isinf(value) else f"{value:.12g}"
 
 
-def _expectation(expected: Expected) -> Iterator[str]:
+def _expectation(expected: Expected, runbook: str | None) -> Iterator[str]:
     yield f"      - eval_time: {int(expected.minute * 60)}s"
     yield f"        alertname: {expected.rule}"
     if not expected.raised:
@@ -98,15 +99,15 @@ def _expectation(expected: Expected) -> Iterator[str]:
         return
     yield "        exp_alerts:"
     for raised in expected.raised:
-        yield from _alert(expected.rule, raised)
+        yield from _alert(expected.rule, raised, runbook)
 
 
-def _alert(name: str, raised: Raised) -> Iterator[str]:
+def _alert(name: str, raised: Raised, runbook: str | None) -> Iterator[str]:
     severity, labels = raised
     rule = rule_named(name)
     if rule is None:
         raise KeyError(f"an example expects {name}, and there is no such rule")
-    told = {"summary": rule.summary_for(tuple(labels.items())), "runbook_url": runbook_url(name)}
+    told = {"summary": rule.summary_for(tuple(labels.items())), "runbook_url": runbook_url(name, runbook)}
     yield f"          - exp_labels: {json.dumps({'severity': severity} | labels)}"
     yield f"            exp_annotations: {json.dumps(told)}"
 

@@ -54,6 +54,13 @@ RULES: Final = (
         stays_until_acknowledged=True,
     ),
     Rule(
+        name="FarmiqStationDataLost",
+        summary="A weigh station has given up events or pictures ({cause}): they will never come",
+        expression=Increase(metric="farmiq_station_lost_total", window_seconds=HOUR, how="max", by=("cause",)),
+        levels=(Level("critical", 0),),
+        stays_until_acknowledged=True,
+    ),
+    Rule(
         name="FarmiqDataDelayed",
         summary="The oldest event that the cloud does not have has waited for too long",
         expression=Latest(metric="oldest_pending_age_seconds"),
@@ -190,8 +197,9 @@ def runbook_anchor(name: str) -> str:
     return name.lower()
 
 
-def runbook_url(name: str) -> str:
-    return f"{RUNBOOK}#{runbook_anchor(name)}"
+def runbook_url(name: str, runbook: str | None = None) -> str:
+    """`runbook` is where its page is published; without it, its path in the sources, which a reader has to find by themselves."""
+    return f"{runbook or RUNBOOK}#{runbook_anchor(name)}"
 
 
 def longest_window_seconds() -> int:

@@ -90,7 +90,9 @@ class Waiting(Struct, frozen=True):
 class AlertStore:
     """Every call is a few pages of a local file: short enough for the event loop, which one thread runs."""
 
-    def __init__(self, folder: Path, now: datetime | None = None) -> None:
+    def __init__(self, folder: Path, now: datetime | None = None, runbook: str | None = None) -> None:
+        """`runbook`: where its page is published, for those who are told of an alert."""
+        self._runbook = runbook
         self._connection = _open(folder / FILE, now or datetime.now(UTC))
 
     def close(self) -> None:
@@ -225,7 +227,7 @@ class AlertStore:
 
     def _note(self, what: What, alert: Alert, now: datetime) -> None:
         notice_id = str(new_id())
-        body = body_of(notice_id, what, now, alert)
+        body = body_of(notice_id, what, now, alert, self._runbook)
         self._connection.execute(
             "INSERT INTO notices (id, body, made_at, next_at) VALUES (?, ?, ?, ?)",
             (notice_id, body, now.timestamp(), now.timestamp()),

@@ -57,7 +57,7 @@ def webhook_of(settings: AlertSettings) -> Webhook | None:
     return Webhook(settings.alert_webhook_url, settings.alert_webhook_secret)
 
 
-def body_of(notice_id: str, what: What, at: datetime, alert: Alert) -> bytes:
+def body_of(notice_id: str, what: What, at: datetime, alert: Alert, runbook: str | None = None) -> bytes:
     told = Told(
         alert.id,
         alert.rule,
@@ -68,7 +68,7 @@ def body_of(notice_id: str, what: What, at: datetime, alert: Alert) -> bytes:
         alert.value,
         alert.opened_at,
         alert.closed_at,
-        runbook_url(alert.rule),
+        runbook_url(alert.rule, runbook),
     )
     return msgspec.json.encode(Notice(notice_id, what, at, told))
 

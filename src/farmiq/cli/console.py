@@ -44,7 +44,7 @@ def add(
     if role not in ROLES:
         raise BadUsage(f"there is no role {role!r}", why="There are viewer, operator and admin.", fix="--role viewer")
     password = new_password()
-    with _people() as store:
+    with _people() as store, _written_down(store, "person.add", name, role=role, tenants=tenant or []):
         store.add_person(name, role, tenant or [], hash_password(password), datetime.now(UTC))
     _show_password(name, password, as_json)
 
@@ -67,7 +67,7 @@ def password(name: Name, as_json: AsJson = False) -> None:
     from farmiq.console.passwords import hash_password, new_password
 
     made = new_password()
-    with _people() as store:
+    with _people() as store, _written_down(store, "password.change", name):
         store.set_password(name, hash_password(made))
     _show_password(name, made, as_json)
 
@@ -75,7 +75,7 @@ def password(name: Name, as_json: AsJson = False) -> None:
 @console.command()
 def remove(name: Name) -> None:
     """Let a person in no longer. What they did stays in the audit trail."""
-    with _people() as store:
+    with _people() as store, _written_down(store, "person.remove", name):
         store.remove_person(name)
     say(f"{name} can log in no longer")
 
@@ -93,6 +93,21 @@ def _people() -> "Iterator[Store]":
     except (PersonKnown, PersonUnknown) as error:
         fix = "farmiq console ls shows who there is"
         raise CommandFailed(str(error), why="Names are given once.", fix=fix) from error
+
+
+@contextmanager
+def _written_down(store: "Store", action: str, subject: str, **detail: object) -> "Iterator[None]":
+    """In the audit trail, before it is done and again with how it ended, under the name of whoever uses this machine."""
+    import getpass
+    from datetime import UTC, datetime
+
+    number = store.begin_deed(f"{getpass.getuser()} (command line)", None, action, subject, detail, datetime.now(UTC))
+    try:
+        yield
+    except BaseException as error:
+        store.end_deed(number, f"failed: {error}")
+        raise
+    store.end_deed(number, "done")
 
 
 def _folder() -> "Path":

@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from farmiq import __version__
 from farmiq.alerting import AlertStore
-from farmiq.console.guarding import session_of
+from farmiq.console.guarding import OtherTenant, session_of
 from farmiq.console.neighbours import Neighbours
 from farmiq.console.pulse import Pulse
-from farmiq.console.roles import may
+from farmiq.console.roles import Role, may
 from farmiq.console.settings import ConsoleSettings
 from farmiq.console.store import Store
 from farmiq.console.wording import FILTERS
@@ -36,6 +36,8 @@ class Place(Struct, frozen=True):
     title: str
     path: str
     routes: "Callable[[Desk], Sequence[Any]]"
+    role: Role = "viewer"
+    """Who finds it in the menu."""
 
 
 class Desk:
@@ -75,7 +77,7 @@ class Desk:
             may=lambda role: may(session.person.role, role),
             tenant=self.tenant(request),
             tenants=self.tenants(request),
-            places=self.places,
+            places=self.places_for(request),
             theme=theme_of(request),
             version=__version__,
             now=self.clock.now(),
@@ -86,6 +88,9 @@ class Desk:
     def show_to_anybody(self, request: AnyRequest, template: str, *, status: int = 200, **context: Any) -> Page:
         page = self._templates.get_template(template).render(theme=theme_of(request), version=__version__, **context)
         return Response(page, media_type=MediaType.HTML, status_code=status)
+
+    def places_for(self, request: AnyRequest) -> list[Place]:
+        return [place for place in self.places if may(session_of(request).person.role, place.role)]
 
     def open_alerts(self) -> int:
         return sum(alert.status == "open" for alert in self.alerts.not_closed())
@@ -99,7 +104,7 @@ class Desk:
         allowed = self.tenants(request)
         if (named := request.query_params.get("tenant")) is not None:
             if named not in allowed:
-                raise ApiError(403, "forbidden", "This person may not see that tenant")
+                raise OtherTenant
             return str(named)
         if (remembered := request.cookies.get(TENANT_COOKIE)) in allowed:
             return remembered
@@ -110,8 +115,23 @@ class Desk:
     @asynccontextmanager
     async def deed(self, request: AnyRequest, action: str, subject: str, **detail: Any) -> AsyncIterator["Deed"]:
         """An action of a person: written down before it is carried out, and again with how it ended."""
+        async with self._deed(request, self.tenant(request), action, subject, detail) as deed:
+            yield deed
+
+    @asynccontextmanager
+    async def deed_for_all(
+        self, request: AnyRequest, action: str, subject: str, **detail: Any
+    ) -> AsyncIterator["Deed"]:
+        """It is about more than the tenant that they look at: only those who see all of them are told of it."""
+        async with self._deed(request, None, action, subject, detail) as deed:
+            yield deed
+
+    @asynccontextmanager
+    async def _deed(
+        self, request: AnyRequest, tenant_id: str | None, action: str, subject: str, detail: dict[str, Any]
+    ) -> AsyncIterator["Deed"]:
         name = session_of(request).person.name
-        number = self.store.begin_deed(name, self.tenant(request), action, subject, detail, self.clock.now())
+        number = self.store.begin_deed(name, tenant_id, action, subject, detail, self.clock.now())
         deed = Deed()
         try:
             yield deed

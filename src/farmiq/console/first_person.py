@@ -22,6 +22,7 @@ def let_first_person_in(store: Store, settings: ConsoleSettings, clock: Clock) -
         return
     password = settings.console_password or _password_in(Path(settings.console_state_dir) / PASSWORD_FILE)
     store.add_person(NAME, "admin", (), hash_password(password), clock.now())
+    store.note_deed("console", None, "person.add", NAME, {"role": "admin"}, "done, at the first start", clock.now())
     log.info("first_person_added", name=NAME)
 
 

@@ -1,7 +1,8 @@
 """Who is asking, may they, and did they mean it: sessions by cookie, roles, CSRF tokens, headers that a browser obeys.
 
 Every route needs a session. Reading needs a viewer, changing anything an operator, unless the route says otherwise with
-`opt={"role": "admin"}`; a route for everybody says `opt={"open": True}`.
+`opt={"role": "admin"}`; one that touches what belongs to every tenant says `opt={"all_tenants": True}`; a route for
+everybody says `opt={"open": True}`.
 """
 
 import hashlib
@@ -57,6 +58,20 @@ class Forbidden(ApiError):
         super().__init__(403, "forbidden", f"This needs somebody with the role {needed}")
 
 
+class OtherTenant(ApiError):
+    """This person may not see that tenant."""
+
+    def __init__(self) -> None:
+        super().__init__(403, "forbidden", "This person may not see that tenant")
+
+
+class NotForAll(ApiError):
+    """What this touches is of every tenant, and this person may see some of them."""
+
+    def __init__(self) -> None:
+        super().__init__(403, "forbidden", "This is about every tenant: it needs somebody who may see all of them")
+
+
 class Forged(ApiError):
     """The request does not come from a page of ours that this person has open."""
 
@@ -80,6 +95,10 @@ def guard_with(store: Store, clock: Clock) -> Any:
         needed: Role = handler.opt.get("role", "viewer" if is_safe else "operator")
         if not may(session.person.role, needed):
             raise Forbidden(needed)
+        if handler.opt.get("all_tenants") and not session.person.sees_all:
+            raise NotForAll
+        if (named := connection.query_params.get("tenant")) is not None and not session.person.may_see(str(named)):
+            raise OtherTenant
         if not is_safe:
             await _require_csrf(connection, session)
 

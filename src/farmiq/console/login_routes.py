@@ -12,13 +12,14 @@ from msgspec import Meta
 from farmiq.console.attempts import LoginAttempts
 from farmiq.console.desk import TENANT_COOKIE, THEME_COOKIE, THEMES, AnyRequest, Desk, Page
 from farmiq.console.forms import FORM, Form, Line
-from farmiq.console.guarding import COOKIE, begin_session, local_path, session_of, token_hash
+from farmiq.console.guarding import COOKIE, OtherTenant, begin_session, local_path, session_of, token_hash
 from farmiq.console.passwords import NOBODY, PASSWORD_CHARS_MAX, PASSWORD_CHARS_MIN, hash_password, is_password
 from farmiq.kit.http_server import ApiError
 from farmiq.kit.logging import get_logger
 
 log = get_logger(__name__)
 
+UNKNOWN = "(somebody unknown)"
 REMEMBERED_SECONDS = 366 * 86_400
 
 Password = Annotated[str, Meta(max_length=PASSWORD_CHARS_MAX)]
@@ -55,17 +56,19 @@ def login_routes(desk: Desk) -> list[Any]:
     async def login(request: AnyRequest, data: Annotated[LoginForm, FORM]) -> Page | Redirect:
         address = request.client.host if request.client else ""
         now = desk.clock.monotonic()
-        wait = max(attempts.wait_seconds(who, now) for who in (data.name, address))
-        if wait > 0:
+        if (wait := attempts.wait_seconds(data.name, address, now)) > 0:
             return _refused(desk, request, data, 429, f"Too many wrong passwords. Try again in {wait:.0f} s.")
+        attempts.begun(data.name, address, now)
         known = desk.store.password_hash(data.name)
         is_right = await asyncio.to_thread(is_password, data.password, known or NOBODY)
         if not (is_right and known):
-            for who in (data.name, address):
-                attempts.failed(who, now)
-            log.warning("login_refused", name=data.name[:64], address=address)
+            # What is typed into the wrong field may be a password: a name that nobody has is written down nowhere.
+            name = data.name if known else UNKNOWN
+            log.warning("login_refused", name=name, address=address)
+            desk.store.note_deed(name, None, "login", address, {}, "refused", desk.clock.now())
             return _refused(desk, request, data, 401, "That name and password do not belong together.")
-        attempts.succeeded(data.name)
+        attempts.succeeded(data.name, address, now)
+        desk.store.note_deed(data.name, None, "login", address, {}, "done", desk.clock.now())
         lasts = timedelta(hours=desk.settings.console_session_hours)
         cookie = begin_session(desk.store, desk.clock, data.name, lasts, is_https=request.url.scheme == "https")
         return Redirect(local_path(data.next), cookies=[cookie], status_code=303)
@@ -73,6 +76,8 @@ def login_routes(desk: Desk) -> list[Any]:
     @post("/logout", opt={"role": "viewer"}, status_code=303)
     async def logout(request: AnyRequest) -> Redirect:
         desk.store.end_session(token_hash(request.cookies[COOKIE]))
+        address = request.client.host if request.client else ""
+        desk.store.note_deed(session_of(request).person.name, None, "logout", address, {}, "done", desk.clock.now())
         return Redirect("/login", cookies=[Cookie(COOKIE, value="", path="/", max_age=0)], status_code=303)
 
     return [login_page, login, logout, *_own_routes(desk)]
@@ -106,7 +111,7 @@ def _own_routes(desk: Desk) -> list[Any]:
     @post("/me/tenant", opt={"role": "viewer"}, status_code=303)
     async def choose_tenant(request: AnyRequest, data: Annotated[ChoiceForm, FORM]) -> Redirect:
         if data.value not in desk.tenants(request):
-            raise ApiError(403, "forbidden", "This person may not see that tenant")
+            raise OtherTenant
         return _remembered(TENANT_COOKIE, data)
 
     return [me, change_password, choose_theme, choose_tenant]

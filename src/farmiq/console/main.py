@@ -31,23 +31,30 @@ ANSWER_SECONDS = 5.0
 async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
     settings, alert_settings = load(ConsoleSettings, environ), load(AlertSettings, environ)
     folder = Path(settings.console_state_dir)
-    with closing(Store(folder)) as store, closing(AlertStore(folder, life.clock.now())) as alerts:
+    with closing(AlertStore(folder, life.clock.now(), alert_settings.alert_runbook_url)) as alerts:
+        watching = keep_alerts(
+            life,
+            settings.addresses(),
+            alerts,
+            webhook_of(alert_settings),
+            disks=[folder, *map(Path, alert_settings.alert_disks)],
+            interval_seconds=alert_settings.alert_interval_seconds,
+        )
+        async with asyncio.TaskGroup() as group:
+            group.create_task(life.until_stopped(watching))
+            serving = _serve_pages(life, settings, alerts) if settings.console_pages else serve_http(life, settings, [])
+            group.create_task(serving)
+
+
+async def _serve_pages(life: Lifetime, settings: ConsoleSettings, alerts: AlertStore) -> None:
+    with closing(Store(Path(settings.console_state_dir))) as store:
         let_first_person_in(store, settings, life.clock)
         async with open_session(life.service, total_seconds=ANSWER_SECONDS, connections_max=50) as session:
             neighbours = Neighbours(session, settings.addresses(), settings.tokens())
             pulse = Pulse(neighbours, life.clock)
             desk = Desk(settings, neighbours, pulse, store, alerts, life.clock, PLACES)
-            watching = keep_alerts(
-                life,
-                settings.addresses(),
-                alerts,
-                webhook_of(alert_settings),
-                disks=[folder],
-                interval_seconds=alert_settings.alert_interval_seconds,
-            )
             async with asyncio.TaskGroup() as group:
                 group.create_task(life.until_stopped(pulse.keep(life, settings.console_pulse_seconds)))
-                group.create_task(life.until_stopped(watching))
                 group.create_task(serve_http(life, settings, console_routes(desk, life)))
 
 

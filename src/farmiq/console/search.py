@@ -40,7 +40,11 @@ def search_routes(desk: Desk) -> list[Any]:
 
 
 async def _hits(desk: Desk, request: AnyRequest, words: str) -> list[Hit]:
-    hits = [Hit("page", place.title, place.path) for place in desk.places if words.casefold() in place.title.casefold()]
+    hits = [
+        Hit("page", place.title, place.path)
+        for place in desk.places_for(request)
+        if words.casefold() in place.title.casefold()
+    ]
     if (session_id := _uuid(words)) is not None:
         hits.append(Hit("weigh session", str(session_id), f"/sessions/{session_id}"))
     return hits + await _devices(desk, request, words)

@@ -15,6 +15,8 @@ class ConsoleSettings(HttpSettings, frozen=True, kw_only=True):
     console_state_dir: Annotated[str, Meta(min_length=1, description="a folder that only the console uses")]
     console_tenants: tuple[Id, ...]
     """The tenants that are shown, with commas between them."""
+    console_pages: bool = True
+    """false: no pages and no logins, only the alerts with their webhook. For an edge box whose people look at another console."""
     console_password: Secret | None = None
     """Of the person `admin`, when the console starts for the first time. Not set: one is made and put into a file."""
     console_session_hours: Positive = 12

@@ -77,6 +77,14 @@ class Person(Struct, frozen=True):
     def may_see(self, tenant_id: str) -> bool:
         return not self.tenants or tenant_id in self.tenants
 
+    @property
+    def sees_all(self) -> bool:
+        return not self.tenants
+
+    def answers_for(self, other: "Person") -> bool:
+        """Whether `other` can see nothing that this person can't: only then may they know of them, or take them out."""
+        return self.sees_all or (bool(other.tenants) and set(other.tenants) <= set(self.tenants))
+
 
 class Session(Struct, frozen=True):
     person: Person
@@ -115,6 +123,10 @@ class Store:
                 self._connection.execute("INSERT INTO people VALUES (?, ?, ?, ?, ?)", row)
         except sqlite3.IntegrityError as error:
             raise PersonKnown(f"There is a person {name} already") from error
+
+    def person(self, name: str) -> Person | None:
+        row = self._connection.execute("SELECT * FROM people WHERE name = ?", (name,)).fetchone()
+        return row and _person(row)
 
     def people(self) -> list[Person]:
         return [_person(row) for row in self._connection.execute("SELECT * FROM people ORDER BY name")]
@@ -167,16 +179,33 @@ class Store:
             raise RuntimeError("SQLite gave a new row no number")
         return made.lastrowid
 
+    def note_deed(
+        self,
+        name: str,
+        tenant_id: str | None,
+        action: str,
+        subject: str,
+        detail: Mapping[str, Any],
+        outcome: str,
+        now: datetime,
+    ) -> None:
+        """Something that is over already."""
+        self.end_deed(self.begin_deed(name, tenant_id, action, subject, detail, now), outcome)
+
     def end_deed(self, number: int, outcome: str) -> None:
         with transaction(self._connection):
             self._connection.execute("UPDATE audit SET outcome = ? WHERE number = ?", (outcome[:2000], number))
 
-    def deeds(self, tenants: Sequence[str] | None, *, before: int | None, limit: int) -> list[Deed]:
-        """The newest first; of these tenants and of none, or of all."""
+    def deeds(self, seen_by: Person, *, before: int | None, limit: int) -> list[Deed]:
+        """The newest first. To somebody of some tenants: what was done there, and by people whom they answer for."""
+        tenants, names = None, None
+        if not seen_by.sees_all:
+            tenants = json.dumps(seen_by.tenants)
+            names = json.dumps([one.name for one in self.people() if seen_by.answers_for(one)])
         rows = self._connection.execute(
-            "SELECT * FROM audit WHERE number < ? AND (? IS NULL OR tenant_id IS NULL"
-            " OR tenant_id IN (SELECT value FROM json_each(?))) ORDER BY number DESC LIMIT ?",
-            (before or 1 << 62, *([None if tenants is None else json.dumps(list(tenants))] * 2), limit),
+            "SELECT * FROM audit WHERE number < ? AND (? IS NULL OR tenant_id IN (SELECT value FROM json_each(?))"
+            " OR name IN (SELECT value FROM json_each(?))) ORDER BY number DESC LIMIT ?",
+            (before or 1 << 62, tenants, tenants, names, limit),
         )
         return [_deed(row) for row in rows]
 

@@ -13,6 +13,19 @@ from farmiq.kit.errors import Rejected
 from farmiq.kit.postgres import Connection
 
 Status = Literal["open", "acknowledged", "closed"]
+Kind = Literal[
+    "weigh_session_incomplete",
+    "picture_missing",
+    "picture_refused",
+    "media_integrity",
+    "media_transfer_failed",
+    "station_loss",
+    "inference_model",
+    "inference_failed",
+    "retention_held",
+    "retention_forced",
+]
+"""Each is a heading in `docs/operations/runbook.md`."""
 
 _STORED: Final[Mapping[Status, str]] = {"open": "open", "acknowledged": "acked", "closed": "closed"}
 _SHOWN: Final[Mapping[str, Status]] = {stored: shown for shown, stored in _STORED.items()}
@@ -82,7 +95,7 @@ class OpsAlert(msgspec.Struct, frozen=True):
 
 async def raise_alert(
     connection: Connection,
-    kind: str,
+    kind: Kind,
     subject: str,
     dedupe_key: str,
     evidence: Mapping[str, object],
@@ -90,6 +103,12 @@ async def raise_alert(
 ) -> None:
     """Open it, or show that its cause is still there. An alert about the edge box itself has no tenant."""
     await connection.execute(_RAISE, tenant_id, kind, subject, dedupe_key, evidence)
+
+
+def about_picture(media_id: UUID, device_id: str, session_id: UUID | None, **more: object) -> dict[str, object]:
+    """Evidence by which a page can lead to the picture's session and station."""
+    known: dict[str, object] = {"media_id": str(media_id), "device_id": device_id}
+    return known | ({"session_id": str(session_id)} if session_id else {}) | more
 
 
 async def close_alert(connection: Connection, dedupe_key: str, tenant_id: str | None = None) -> None:

@@ -65,9 +65,26 @@ _WHERE: Final = {
     "sending": "WHERE status IN ('claimed', 'sending') AND status = 'sending' LIMIT $1",
     "acked": "WHERE status = 'acked' ORDER BY id DESC LIMIT $1",
     "dlq": "WHERE status = 'dlq' ORDER BY tenant_id, failed_at DESC LIMIT $1",
-    "dlq of a tenant": "WHERE status = 'dlq' AND tenant_id = $2 ORDER BY failed_at DESC LIMIT $1",
     "failed": "WHERE status = 'failed' ORDER BY id DESC LIMIT $1",
 }
+# Where an index begins with the tenant, its rows of one tenant; else what there is of the tenant among the first of all.
+_WHERE_OF_TENANT: Final = {
+    "pending": (
+        "WHERE status = 'pending' AND NOT parked AND tenant_id = $2"
+        " ORDER BY tenant_id, priority DESC, occurred_at, id LIMIT $1"
+    ),
+    "dlq": "WHERE status = 'dlq' AND tenant_id = $2 ORDER BY tenant_id, failed_at DESC LIMIT $1",
+    "failed": "WHERE status = 'failed' AND tenant_id = $2 ORDER BY tenant_id, occurred_at LIMIT $1",
+}
+_AMONG_THE_FIRST: Final = "SELECT * FROM ({rows}) AS looked_at WHERE tenant_id = $2 LIMIT $3"
+_WAITING_OF_TENANT: Final = """
+SELECT count(*) FROM (
+  (SELECT FROM sync_outbox WHERE status = 'pending' AND NOT parked AND tenant_id = $2 LIMIT $1)
+  UNION ALL (SELECT FROM (
+    SELECT tenant_id FROM sync_outbox WHERE status = 'pending' AND parked ORDER BY next_attempt_at LIMIT $1
+  ) AS parked WHERE tenant_id = $2)
+  LIMIT $1) AS waiting
+"""
 _DUE: Final = """
 SELECT extract(epoch FROM least(
   (SELECT min(next_attempt_at) FROM sync_outbox WHERE status = 'pending' AND parked),
@@ -130,19 +147,25 @@ async def measure(connection: Connection, *, counted_max: int = COUNTED_MAX) -> 
     )
 
 
-async def entries(connection: Connection, status: Status | None, *, limit: int) -> list[Entry]:
-    """Rows of one status, or the newest of all. Pending rows come in the order of the claim, and parked ones after them."""
-    found = await _list(connection, status, limit)
+async def entries(
+    connection: Connection, status: Status | None, *, limit: int, tenant_id: str | None = None
+) -> list[Entry]:
+    """Rows of one status, or the newest of all; of one tenant, or of all. Pending rows come in the order of the claim, and parked
+    ones after them. Of rows that no index keeps by tenant, COUNTED_MAX are looked at."""
+    found = await _list(connection, status, limit, tenant_id)
     if status == "pending" and len(found) < limit:
-        found += await _list(connection, "parked", limit - len(found))
+        found += await _list(connection, "parked", limit - len(found), tenant_id)
     return found
 
 
 async def dead_letters(connection: Connection, tenant_id: str | None, *, limit: int) -> list[Entry]:
     """The latest first; of one tenant, or of one after the other."""
-    if tenant_id is None:
-        return await _list(connection, "dlq", limit)
-    return await _list(connection, "dlq of a tenant", limit, tenant_id)
+    return await _list(connection, "dlq", limit, tenant_id)
+
+
+async def waiting_of(connection: Connection, tenant_id: str, *, counted_max: int) -> int:
+    """How many events of a tenant wait to be sent; no more than `counted_max` are counted."""
+    return int(await connection.fetchval(_WAITING_OF_TENANT, counted_max, tenant_id))
 
 
 async def next_due_seconds(connection: Connection) -> float | None:
@@ -151,6 +174,12 @@ async def next_due_seconds(connection: Connection) -> float | None:
     return due
 
 
-async def _list(connection: Connection, which: str | None, limit: int, *more: str) -> list[Entry]:
-    rows = await connection.fetch(_ENTRIES + _WHERE[which], limit, *more)
+async def _list(connection: Connection, which: str | None, limit: int, tenant_id: str | None = None) -> list[Entry]:
+    if tenant_id is None:
+        rows = await connection.fetch(_ENTRIES + _WHERE[which], limit)
+    elif which in _WHERE_OF_TENANT:
+        rows = await connection.fetch(_ENTRIES + _WHERE_OF_TENANT[which], limit, tenant_id)
+    else:
+        among = _AMONG_THE_FIRST.format(rows=_ENTRIES + _WHERE[which])
+        rows = await connection.fetch(among, COUNTED_MAX, tenant_id, limit)
     return [Entry(**dict(row.items())) for row in rows]

@@ -138,6 +138,7 @@ def _console_variables(home: Home, secrets: Secrets, ports: Mapping[str, int]) -
     return addresses | {
         "CONSOLE_STATE_DIR": str(home.server_folder("console")),
         "CONSOLE_RELAY_SOCKET": str(home.relay_socket),
+        "ALERT_DISKS": ",".join(str(home.server_folder(name)) for name in ("postgres", "seaweedfs")),
         "CONSOLE_TENANTS": demo_farm.TENANT_ID,
         "CONSOLE_PASSWORD": secrets.console_password,
         "EDGE_ADMIN_TOKEN": secrets.admin_token,

@@ -8,8 +8,10 @@ from uuid import UUID
 import msgspec
 
 from farmiq.kit.postgres import Connection
+from farmiq.timeseries import station_losses
 from farmiq.timeseries.coverage import count
 from farmiq.timeseries.paging import BeforeLoss
+from farmiq.timeseries.station_losses import StationSummary
 from farmiq.timeseries.store import spans_of
 
 SMALLEST_ID: Final = UUID(int=0)
@@ -66,13 +68,15 @@ class Sum(msgspec.Struct, frozen=True):
 class LossSummary(msgspec.Struct, frozen=True):
     """`samples_lost` counts each sequence once, and none that came after all; `sums` count what each record says.
 
-    `since` is when the first stream of the tenant came here: before it nothing could be recorded."""
+    `since` is when the first stream of the tenant came here: before it nothing could be recorded. `stations` is what weigh
+    stations gave up, which is counted in none of the others."""
 
     records: int
     samples_lost: int
     last_at: datetime | None
     since: datetime | None
     sums: list[Sum]
+    stations: StationSummary
 
 
 async def ledger(
@@ -99,7 +103,8 @@ async def summary(connection: Connection, *, tenant_id: str) -> LossSummary:
     since = await connection.fetchval(_SINCE, tenant_id)
     sums = [Sum(row["reason"], row["month_at"], row["records"], row["samples"]) for row in rows]
     last_at = max((row["last_at"] for row in rows), default=None)
-    return LossSummary(sum(one.records for one in sums), sum(map(count, lost)), last_at, since, sums)
+    stations = await station_losses.summary(connection, tenant_id)
+    return LossSummary(sum(one.records for one in sums), sum(map(count, lost)), last_at, since, sums, stations)
 
 
 def position_after(rows: Sequence[LedgerRow]) -> BeforeLoss:

@@ -4,9 +4,12 @@ from datetime import datetime
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from farmiq.kit.postgres import Connection
+from farmiq.timeseries import station_losses
 from farmiq.timeseries.aggregates import start_of_bucket
+from farmiq.timeseries.station_losses import StationsLost
 
 # From device to device, and of each only the hours that were asked for: the cost grows with the devices, not with the years.
 _STORED: Final = """
@@ -18,12 +21,13 @@ _STORED: Final = """
                WHERE later.tenant_id = $1 AND later."window" = '1d' AND later.device_id > measured.device_id
                ORDER BY later.device_id LIMIT 1)
         FROM measured WHERE measured.device_id IS NOT NULL)
-    SELECT coalesce(sum(hours.samples), 0)::bigint AS stored, count(*) AS devices, max(page.device_id) AS last_device_id
+    SELECT page.device_id, coalesce(hours.samples, 0)::bigint AS stored
       FROM (SELECT device_id FROM measured WHERE device_id IS NOT NULL LIMIT $5) AS page
      CROSS JOIN LATERAL (
            SELECT sum(count) AS samples FROM telemetry_agg AS bucket
             WHERE bucket.tenant_id = $1 AND bucket.device_id = page.device_id AND bucket."window" = '1h'
               AND bucket.bucket_start_at >= $2 AND bucket.bucket_start_at < $3) AS hours
+     ORDER BY page.device_id
 """
 _MISSING: Final = """
     SELECT coalesce(sum(upper(filled) - 1 - (SELECT sum(upper(span) - lower(span)) FROM unnest(filled) AS span)), 0)::bigint
@@ -65,30 +69,53 @@ class Lost(msgspec.Struct, frozen=True):
     latest: LatestLoss | None
 
 
+class DeviceStored(msgspec.Struct, frozen=True):
+    device_id: str
+    stored: int
+
+
 class Summary(msgspec.Struct, frozen=True):
     """`stored` were measured in the whole hours from `since` on, by the devices of this page; `next`, given as `after`, goes on
-    with the others. On the first page only: `lost`, and `missing`, which is of any time: gaps below the highest sequences,
-    neither stored nor declared lost."""
+    with the others. On the first page only: `lost`, `stations_lost`, and `missing`, which is of any time: gaps below the
+    highest sequences, neither stored nor declared lost. `devices`, when asked for, is `stored` of each that has any."""
 
     since: datetime
     until: datetime
     stored: int
     missing: int | None = None
     lost: Lost | None = None
+    stations_lost: StationsLost | None = None
     next: str | None = None
+    devices: list[DeviceStored] | None = None
 
 
 async def summarize(
-    connection: Connection, *, tenant_id: str, since: datetime, until: datetime, after: str = "", limit: int
+    connection: Connection,
+    *,
+    tenant_id: str,
+    since: datetime,
+    until: datetime,
+    after: str = "",
+    limit: int,
+    is_by_device: bool = False,
 ) -> Summary:
     since = start_of_bucket(since, "1h")
-    page = await connection.fetchrow(_STORED, tenant_id, since, until, after, limit)
-    assert page is not None  # noqa: S101 - an aggregate always has its one row
-    following = page["last_device_id"] if page["devices"] == limit else None
+    page = [DeviceStored(**row) for row in await connection.fetch(_STORED, tenant_id, since, until, after, limit)]
+    found = Summary(
+        since,
+        until,
+        sum(one.stored for one in page),
+        next=page[-1].device_id if len(page) == limit else None,
+        devices=[one for one in page if one.stored] if is_by_device else None,
+    )
     if after:
-        return Summary(since, until, page["stored"], next=following)
-    missing, lost = await connection.fetchval(_MISSING, tenant_id), await _lost(connection, tenant_id, since, until)
-    return Summary(since, until, page["stored"], missing, lost, following)
+        return found
+    return replace(
+        found,
+        missing=await connection.fetchval(_MISSING, tenant_id),
+        lost=await _lost(connection, tenant_id, since, until),
+        stations_lost=await station_losses.recorded(connection, tenant_id, since, until),
+    )
 
 
 async def _lost(connection: Connection, tenant_id: str, since: datetime, until: datetime) -> Lost:

@@ -13,12 +13,18 @@ from farmiq.timeseries.parameters import AnyDevice, From, Tenant, To, refused, t
 from farmiq.timeseries.summary import Summary, summarize
 
 DeviceLimit = Annotated[int, QueryParameter(ge=1, le=5000)]
+ByDevice = Annotated[bool, QueryParameter()]
 
 
 def summary_routes(pool: Pool, guards: Sequence[Any]) -> list[Any]:
     @get("/api/v1/telemetry/summary", guards=guards, tags=["streams"])
     async def summary(
-        tenant_id: Tenant, since: From = None, until: To = None, after: AnyDevice = None, limit: DeviceLimit = 1000
+        tenant_id: Tenant,
+        since: From = None,
+        until: To = None,
+        after: AnyDevice = None,
+        limit: DeviceLimit = 1000,
+        by_device: ByDevice = False,
     ) -> Summary:
         """What is stored of the last 24 hours, what was declared lost in them, and what is missing; at most 31 days.
 
@@ -29,7 +35,13 @@ def summary_routes(pool: Pool, guards: Sequence[Any]) -> list[Any]:
             raise refused("At most 31 days at once")
         async with asking(pool) as connection:
             return await summarize(
-                connection, tenant_id=tenant_id, since=lower, until=upper, after=after or "", limit=limit
+                connection,
+                tenant_id=tenant_id,
+                since=lower,
+                until=upper,
+                after=after or "",
+                limit=limit,
+                is_by_device=by_device,
             )
 
     return [summary]

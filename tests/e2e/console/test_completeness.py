@@ -14,7 +14,6 @@ from e2e.farm import Farm
 from support.waiting import wait_for
 
 SLOW = 30_000
-MANY = 10_000
 
 
 @pytest.fixture(scope="module")
@@ -25,18 +24,6 @@ def torn(farm: Farm) -> Iterator[SpeakingDevice]:
         device.measure(21, 30)
         device.lose(31, 40)
         yield device
-
-
-@pytest.fixture
-def many(farm: Farm) -> Iterator[None]:
-    farm.fetch(
-        "edge",
-        "INSERT INTO devices (device_id, tenant_id, farm_id, barn_id)"
-        " SELECT 'zz-' || lpad(number::text, 5, '0'), 'demo', 'farm-1', 'barn-1' FROM generate_series(1, $1) AS number",
-        MANY,
-    )
-    yield
-    farm.fetch("edge", "DELETE FROM devices WHERE device_id LIKE 'zz-%'")
 
 
 def lines_of(visitor: Visitor, address: str, timeout: float = SLOW) -> list[dict[str, str]]:
@@ -135,27 +122,6 @@ def test_days_and_a_week_and_a_link_that_stays(visitor: Visitor) -> None:
     expect(page).to_have_url(re.compile("since=.*until="))
     expect(page.locator(".grid tbody tr").first.locator("a.cell")).to_have_count(31)
     assert page.request.get(f"{visitor.address}/completeness?since=2000-01-01T00:00:00Z").status == 400
-
-
-def test_ten_thousand_devices_are_paged_and_searched(many: None, visitor: Visitor) -> None:
-    page = visitor.page
-    page.set_default_timeout(2 * SLOW)
-    visitor.open("/completeness")
-    expect(page.locator(".grid tbody tr")).to_have_count(50)
-    page.get_by_role("link", name="Next devices").click()
-    expect(page.locator(".grid tbody tr")).to_have_count(50)
-    expect(page.get_by_role("link", name="First devices")).to_be_visible()
-    page.fill("main input[name=q]", "zz-0999")
-    page.locator("form[action='/completeness'] button").click()
-    expect(page.locator(".grid tbody tr")).to_have_count(10)
-    visitor.open("/completeness?only=missing")
-    expect(page.locator(".grid tbody th a", has_text="zz-")).to_have_count(0)
-    visitor.open("/devices?q=zz-")
-    expect(page.locator("#devices tbody tr")).to_have_count(50)
-    lines = lines_of(visitor, "/devices.csv?q=zz-", timeout=2 * SLOW)
-    assert len(lines) == MANY
-    assert {line["state"] for line in lines} == {"never_heard"}
-    visitor.assert_no_trouble()
 
 
 def test_a_name_that_is_none_is_shown_as_text(visitor: Visitor) -> None:

@@ -59,11 +59,11 @@ def test_dead_letters_of_the_edge_are_counted_first_and_then_sent_again(visitor:
     expect(row.locator("td").nth(2)).to_have_text("3")
     expect(row).to_contain_text("<img src=x")
     row.get_by_role("button", name="Dry run").click()
-    expect(page.locator("#outcome")).to_contain_text("3 events would be sent again")
+    expect(row.locator(".outcome")).to_contain_text("3 events would be sent again")
     visitor.assert_accessible()
     visitor.take_picture("dead-letters")
     row.get_by_role("button", name="Send again").click()
-    expect(page.locator("#outcome")).to_contain_text("3 events are sent again")
+    expect(row.locator(".outcome")).to_contain_text("3 events are sent again")
 
     def are_in_the_cloud() -> bool:
         rows = farm.fetch("edge", "SELECT status FROM sync_outbox WHERE id = ANY ($1)", ids)
@@ -96,16 +96,16 @@ def test_poison_on_the_bus_is_looked_at_replayed_and_discarded_with_a_reason(
     visitor.assert_accessible()
     page = visitor.open("/dead-letters")
     page.get_by_role("button", name="Replay").first.click()
-    expect(page.locator("#outcome")).to_contain_text("put back into the queue")
+    expect(page.locator("form[action$=replay] .outcome").first).to_contain_text("put back into the queue")
     wait_for(is_there, 30, "the poison to be back, for it is still poison")
     page.locator("summary", has_text="Discard").first.click()
     page.get_by_label("Why").first.fill("made by a test")
     page.get_by_label("Type “discard”").first.fill("yes")
     page.get_by_role("button", name=re.compile("^Discard 1$")).first.click()
-    expect(page.locator("#outcome")).to_contain_text("nothing was done")
+    expect(page.locator("form[action$=discard] .outcome").first).to_contain_text("nothing was done")
     page.get_by_label("Type “discard”").first.fill("discard")
     page.get_by_role("button", name=re.compile("^Discard 1$")).first.click()
-    expect(page.locator("#outcome")).to_contain_text("1 messages were discarded")
+    expect(page.locator("form[action$=discard] .outcome").first).to_contain_text("1 messages were discarded")
     # The refused one is in the browser's console as a failed request, which is what it was.
     visitor.troubles = [trouble for trouble in visitor.troubles if "422" not in trouble]
     visitor.assert_no_trouble()
@@ -116,30 +116,37 @@ def test_sync_shows_what_waits_while_nobody_sends_and_when_it_is_there(visitor: 
     waiting = page.locator(".tile", has_text="Waiting for the cloud").locator(".value")
     with farm.stopped("cloud-ingestion"):
         expect(waiting).not_to_have_text("0", timeout=30_000)
+        expect(page.get_by_role("row", name=re.compile("^demo"))).not_to_contain_text("up", timeout=30_000)
         visitor.take_picture("sync")
     expect(waiting).to_have_text("0", timeout=60_000)
     expect(page.get_by_role("row", name=re.compile("demo.*up"))).to_be_visible(timeout=60_000)
     page.get_by_role("button", name="Send now").click()
     expect(page).to_have_url(re.compile("/sync$"))
     with page.expect_download() as download:
-        page.get_by_role("link", name="CSV").click()
+        page.locator("a[href='/sync/outbox.csv']").click()
     assert "event_type" in download.value.path().read_text()
     visitor.assert_accessible()
     visitor.assert_no_trouble()
 
 
 def test_the_alerts_page_shows_what_the_edge_noted_and_who_knows_of_it(visitor: Visitor, farm: Farm) -> None:
+    session_id = str(new_id())
     farm.fetch(
         "edge",
         "INSERT INTO ops_alerts (tenant_id, kind, subject, dedupe_key, evidence)"
-        " VALUES ('demo', 'picture_missing', $1, 'test-alert', '{\"session\": \"1\"}'),"
+        " VALUES ('demo', 'picture_missing', $1, 'test-alert', jsonb_build_object('session_id', $2::text)),"
         " ('another', 'picture_missing', 'of another tenant', 'test-alert', '{}')",
         HOSTILE,
+        session_id,
     )
     page = visitor.open("/alerts")
     card = page.locator("article", has_text=re.compile(r"picture_missing\s+<"))
     expect(card).to_contain_text("onerror")
     expect(page.get_by_text("of another tenant")).to_have_count(0)
+    expect(card.locator(".runbook")).to_contain_text("announced by its station and never came")
+    expect(card.get_by_role("link", name=re.compile("Weigh session"))).to_have_attribute(
+        "href", f"/sessions/{session_id}"
+    )
     card.get_by_label("Note").fill("camera is being cleaned")
     card.get_by_role("button", name="I know of it").click()
     expect(card).to_contain_text("admin knows: camera is being cleaned")
@@ -158,10 +165,11 @@ def test_a_viewer_is_let_in_and_finds_no_buttons(visitor: Visitor, browser: Brow
     context = browser.new_context()
     viewer = Visitor(context.new_page(), visitor.address)
     viewer.log_in("eve-only-looks", OTHER_PASSWORD)
-    for path in ("/sync", "/dead-letters", "/alerts", "/people"):
+    for path in ("/sync", "/dead-letters", "/alerts"):
         page = viewer.open(path)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         assert page.locator("main button").count() == 0, path
+    expect(page.get_by_role("link", name="People")).to_have_count(0)
     viewer.assert_no_trouble()
     context.close()
 

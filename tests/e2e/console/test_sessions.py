@@ -71,7 +71,7 @@ def test_the_gallery_shows_the_animals_with_their_weights_and_leads_to_a_session
     expect(card).to_contain_text("in the cloud")
     loaded(page, f'.gallery a[href="/sessions/{session["id"]}"] img')
     visitor.assert_accessible()
-    visitor.take_picture("sessions")
+    visitor.take_picture("sessions", "jpg")
     card.get_by_role("link").click()
     expect(page.locator("h1")).to_contain_text("Session of station-1")
     visitor.assert_no_trouble()
@@ -101,7 +101,7 @@ def test_a_session_shows_pictures_weights_and_predictions_as_the_api_tells_them(
         pytest.approx(one["weight_kg"], rel=1e-5) for one in reversed(weighed["weights"])
     ]
     visitor.assert_accessible()
-    visitor.take_picture("session")
+    visitor.take_picture("session", "jpg")
     visitor.assert_no_trouble()
 
 

@@ -28,10 +28,10 @@ DOWN = Firing(Cause("FarmiqServiceDown", (("job", "edge-media-store"),)), "criti
 class Out:
     """An alert that was raised, and what carries it out."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, runbook: str | None = None) -> None:
         self.clock = MovedClock()
         self.life = Lifetime("console", self.clock)
-        self.store = AlertStore(folder)
+        self.store = AlertStore(folder, runbook=runbook)
         self.counters = Counters(self.life.registry)
         self.store.apply([Change(what="raised", firing=DOWN)], self.clock.now(), is_told=True)
 
@@ -73,6 +73,15 @@ async def test_an_alert_is_told_with_a_signature_that_the_receiver_can_check(out
     assert notice.alert.labels == {"job": "edge-media-store"}
     assert notice.alert.runbook_url == "docs/operations/runbook.md#farmiqservicedown"
     assert out.count("taken") == 1
+
+
+async def test_a_published_runbook_is_what_a_notice_leads_to(tmp_path: Path) -> None:
+    out = Out(tmp_path, "https://docs.example/operations/runbook/")
+    async with receiving() as receiver, out.carrying(Webhook(receiver.url)):
+        await eventually(out.is_empty)
+    out.store.close()
+    (notice,) = receiver.notices
+    assert notice.alert.runbook_url == "https://docs.example/operations/runbook/#farmiqservicedown"
 
 
 async def test_a_receiver_that_fails_is_told_the_same_again(out: Out) -> None:

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from farmiq.console.store import FILE, PersonKnown, PersonUnknown, Store
+from farmiq.console.store import FILE, Person, PersonKnown, PersonUnknown, Store
 from farmiq.kit.sqlite_file import FileDamaged, FileTooNew
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
+EVERYBODY = Person("root", "admin", (), NOW)
 
 
 @pytest.fixture
@@ -47,11 +48,18 @@ def test_people_are_known_by_their_names(store: Store) -> None:
 
 def test_somebody_of_one_tenant_sees_its_part_of_the_audit_trail(store: Store) -> None:
     for tenant, action in (("north", "a"), ("south", "b"), (None, "c")):
-        store.end_deed(store.begin_deed("ann", tenant, action, "x", {}, NOW), "done")
-    assert [deed.action for deed in store.deeds(None, before=None, limit=9)] == ["c", "b", "a"]
-    assert [deed.action for deed in store.deeds(["north"], before=None, limit=9)] == ["c", "a"]
-    [newest] = store.deeds(None, before=None, limit=1)
-    assert [deed.action for deed in store.deeds(None, before=newest.number, limit=9)] == ["b", "a"]
+        store.note_deed("root", tenant, action, "x", {}, "done", NOW)
+    assert [deed.action for deed in store.deeds(EVERYBODY, before=None, limit=9)] == ["c", "b", "a"]
+    northern = Person("nora", "admin", ("north",), NOW)
+    assert [deed.action for deed in store.deeds(northern, before=None, limit=9)] == ["a"]
+    store.note_deed("ann", None, "login", "::1", {}, "refused", NOW)
+    seen = [deed.action for deed in store.deeds(northern, before=None, limit=9)]
+    assert seen == ["login", "a"], "ann is of north alone, so who sees north answers for her"
+    southern = Person("sue", "admin", ("south",), NOW)
+    assert [deed.action for deed in store.deeds(southern, before=None, limit=9)] == ["b"]
+    [newest] = store.deeds(EVERYBODY, before=None, limit=1)
+    older = [deed.action for deed in store.deeds(EVERYBODY, before=newest.number, limit=9)]
+    assert (newest.action, older) == ("login", ["c", "b", "a"])
 
 
 def test_the_audit_trail_can_neither_be_deleted_nor_rewritten(store: Store, tmp_path: Path) -> None:
@@ -65,14 +73,14 @@ def test_the_audit_trail_can_neither_be_deleted_nor_rewritten(store: Store, tmp_
     with pytest.raises(sqlite3.IntegrityError):
         direct.execute("UPDATE audit SET outcome = 'nothing happened'")
     direct.close()
-    [deed] = store.deeds(None, before=None, limit=9)
+    [deed] = store.deeds(EVERYBODY, before=None, limit=9)
     assert (deed.name, deed.detail, deed.outcome) == ("ann", {"n": 1}, "done")
 
 
 def test_what_was_begun_and_never_ended_shows_as_such_after_a_restart(store: Store, tmp_path: Path) -> None:
     store.begin_deed("ann", "north", "redrive", "x", {}, NOW)
     store.close()
-    [deed] = Store(tmp_path).deeds(None, before=None, limit=9)
+    [deed] = Store(tmp_path).deeds(EVERYBODY, before=None, limit=9)
     assert deed.outcome is None
 
 

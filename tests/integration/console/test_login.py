@@ -1,3 +1,5 @@
+import csv
+import io
 from pathlib import Path
 
 import pytest
@@ -105,3 +107,22 @@ async def test_a_first_start_makes_one_person_and_later_starts_change_nothing(
         return
     assert first.stat().st_mode & 0o077 == 0
     assert len(first.read_text().strip()) >= 16
+
+
+async def test_logins_and_what_was_refused_are_in_the_audit_trail(console: ConsoleVisitor) -> None:
+    await console.log_in(password="wrong password!")
+    await console.log_in("my-secret-typed-into-the-wrong-field")
+    await console.log_in()
+    await console.act("/logout")
+    await console.log_in()
+    _, trail, _ = await console.get("/people/audit.csv")
+    rows = [(row["name"], row["action"], row["outcome"]) for row in csv.DictReader(io.StringIO(trail))]
+    assert rows == [
+        ("admin", "login", "done"),
+        ("admin", "logout", "done"),
+        ("admin", "login", "done"),
+        ("(somebody unknown)", "login", "refused"),
+        ("admin", "login", "refused"),
+        ("console", "person.add", "done, at the first start"),
+    ]
+    assert "my-secret" not in trail

@@ -1,36 +1,16 @@
 """Who may do what, asked of every route that there is."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
-import pytest_asyncio
 from litestar import Litestar
 
-from farmiq.alerting import AlertStore
-from farmiq.console.desk import Desk
 from farmiq.console.guarding import SAFE_METHODS
-from farmiq.console.main import console_routes
-from farmiq.console.neighbours import Neighbours
-from farmiq.console.pages import PLACES
-from farmiq.console.pulse import Pulse
-from farmiq.console.settings import ConsoleSettings
-from farmiq.console.store import Store
-from farmiq.kit.http_client import open_session
-from farmiq.kit.lifecycle import Lifetime
-from support.console_visitor import ConsoleVisitor
+from support.console_visitor import OTHER_PASSWORD, ConsoleVisitor
 
 
-@pytest_asyncio.fixture
-async def changing_routes(tmp_path: Path) -> AsyncIterator[list[tuple[str, str]]]:
+@pytest.fixture
+def changing_routes(all_routes: Litestar) -> list[tuple[str, str]]:
     """Every route of the console that changes something, with the role that it needs."""
-    life = Lifetime("console")
-    settings = ConsoleSettings(console_state_dir=str(tmp_path), console_tenants=("north",))
-    async with open_session("console") as session:
-        neighbours = Neighbours(session, settings.addresses(), settings.tokens())
-        store, alerts = Store(tmp_path / "routes"), AlertStore(tmp_path / "routes")
-        desk = Desk(settings, neighbours, Pulse(neighbours, life.clock), store, alerts, life.clock, PLACES)
-        yield _changing(Litestar(console_routes(desk, life)))
+    return _changing(all_routes)
 
 
 def _changing(app: Litestar) -> list[tuple[str, str]]:
@@ -74,11 +54,57 @@ async def test_nobody_without_a_login_changes_anything(
 
 async def test_a_person_of_one_tenant_is_shown_no_other(console: ConsoleVisitor) -> None:
     await console.become("operator", "south")
-    assert (await console.get("/people?tenant=south"))[0] == 200
-    assert (await console.get("/people?tenant=north"))[0] == 403
+    assert (await console.get("/health?tenant=south"))[0] == 200
+    assert (await console.get("/health?tenant=north"))[0] == 403
     assert (await console.act("/me/tenant", value="north"))[0] == 403
-    status, page, _ = await console.get("/people", cookie="farmiq_tenant=north")
+    status, page, _ = await console.get("/health", cookie="farmiq_tenant=north")
     assert (status, ">south<" in page) == (200, True)
+
+
+async def test_an_admin_of_one_tenant_gives_no_more_than_they_have(console: ConsoleVisitor) -> None:
+    await console.become("admin", "south")
+    form = {"role": "admin", "password": OTHER_PASSWORD}
+    assert (await console.act("/people/add", name="sam", tenants="", **form))[0] == 303
+    assert (await console.act("/people/add", name="eve", tenants="north", **form))[0] == 422
+    assert (await console.act("/people/add", name="eve", tenants="north,south", **form))[0] == 422
+    await console.act("/logout")
+    await console.log_in("sam", OTHER_PASSWORD)
+    assert (await console.get("/health?tenant=north"))[0] == 403, "empty means all that the giver has"
+
+
+async def test_an_admin_of_one_tenant_knows_and_removes_nobody_else(console: ConsoleVisitor) -> None:
+    await console.log_in()
+    for name, tenants in (("nora", "north"), ("both", "north,south"), ("sue", "south")):
+        form = {"name": name, "role": "viewer", "tenants": tenants, "password": OTHER_PASSWORD}
+        assert (await console.act("/people/add", **form))[0] == 303
+    await console.act("/logout")
+    await console.become("admin", "south")
+    _, page, _ = await console.get("/people")
+    _, listed, _ = await console.get("/people.csv")
+    _, trail, _ = await console.get("/people/audit.csv")
+    for text in (page, listed, trail):
+        assert "nora" not in text
+        assert "both" not in text
+    assert "sue" in page
+    assert "sue,viewer,south" in listed
+    for name in ("admin", "nora", "both"):
+        status, said, _ = await console.act("/people/remove", name=name)
+        assert (status, f"There is no person {name}" in said) == (422, True)
+    assert (await console.act("/people/remove", name="sue"))[0] == 303
+    await console.act("/logout")
+    await console.log_in()
+    _, listed, _ = await console.get("/people.csv")
+    assert [line.split(",")[0] for line in listed.splitlines()[1:]] == ["admin", "both", "nora", "some-admin"]
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator"])
+async def test_people_are_for_admins(console: ConsoleVisitor, role: str) -> None:
+    await console.become(role)
+    for path in ("/people", "/people.csv", "/people/audit.csv"):
+        assert (await console.get(path))[0] == 403
+    _, page, _ = await console.get("/health")
+    assert 'href="/people"' not in page
+    assert "Nothing is called" in (await console.get("/search?q=people"))[1]
 
 
 async def test_nobody_removes_themselves(console: ConsoleVisitor) -> None:

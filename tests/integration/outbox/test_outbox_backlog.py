@@ -1,7 +1,9 @@
 from datetime import UTC, datetime, timedelta
 
+import msgspec
+
 from farmiq.kit.postgres import Connection, Pool
-from farmiq.outbox.backlog import entries, measure, next_due_seconds
+from farmiq.outbox.backlog import _ENTRIES, _WHERE_OF_TENANT, entries, measure, next_due_seconds, waiting_of
 from farmiq.outbox.claim import claim
 from farmiq.outbox.settle import settle
 from farmiq.outbox.verdicts import Failure, RetryPolicy, failed
@@ -81,3 +83,34 @@ async def entries_read(connection: Connection) -> dict[str, int]:
         " UNION ALL SELECT 'seq_scan', seq_scan FROM pg_stat_user_tables WHERE relname = 'sync_outbox'"
     )
     return {row["name"]: row["count"] for row in rows}
+
+
+async def test_rows_of_one_tenant_are_found_behind_any_number_of_others(pool: Pool) -> None:
+    await fill_outbox(pool, 30, tenant_id="a")
+    late, first, *_ = await fill_outbox(pool, 5, tenant_id="b")
+    await pool.execute("UPDATE sync_outbox SET parked = true, next_attempt_at = now() + '1 h' WHERE id = $1", late)
+    async with pool.acquire() as connection:
+        found = await entries(connection, "pending", limit=5, tenant_id="b")
+        assert {entry.tenant_id for entry in found} == {"b"}
+        assert (found[0].id, found[-1].id) == (first, late)
+        assert len(await entries(connection, None, limit=9, tenant_id="b")) == 5
+        assert await entries(connection, "pending", limit=9, tenant_id="c") == []
+        for status in ("claimed", "sending", "acked", "dlq", "failed"):
+            assert await entries(connection, status, limit=9, tenant_id="b") == []
+        assert await waiting_of(connection, "b", counted_max=100) == 5
+        assert await waiting_of(connection, "a", counted_max=7) == 7
+
+
+async def test_what_waits_of_one_tenant_is_read_from_its_part_of_the_index(pool: Pool) -> None:
+    await pool.execute(
+        "INSERT INTO sync_outbox (id, tenant_id, event_type, occurred_at, payload_json)"
+        " SELECT gen_random_uuid(), 'a', 'test.event', now(), '{}' FROM generate_series(1, 20000)"
+    )
+    await fill_outbox(pool, 3, tenant_id="b")
+    await pool.execute("ANALYZE sync_outbox")
+    query = _ENTRIES + _WHERE_OF_TENANT["pending"].replace("$1", "50").replace("$2", "'b'")
+    [plan] = msgspec.json.decode(await pool.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) {query}"))
+    scan = plan["Plan"]
+    while "Plans" in scan:
+        [scan] = scan["Plans"]
+    assert (scan["Index Name"], scan["Actual Rows"]) == ("sync_outbox_claimable", 3)

@@ -5,7 +5,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.exposition import generate_latest
 
-from farmiq.alerting.disks import watch_disks
+from farmiq.alerting.disks import distinct, watch_disks
 from farmiq.alerting.history import Sample
 from farmiq.alerting.scrape import SERIES_MAX, NotScraped, own_samples, parse
 
@@ -50,3 +50,12 @@ def test_the_disk_of_a_path_is_measured_and_one_that_is_gone_is_not_a_full_one(t
     gone = registry.get_sample_value("farmiq_disk_free_ratio", {"path": str(here / "gone")})
     assert gone is not None
     assert isnan(gone)
+
+
+def test_a_disk_is_watched_once_however_many_folders_are_on_it(tmp_path: Path) -> None:
+    (tmp_path / "postgres").mkdir()
+    gone = tmp_path / "not-there-yet"
+    assert distinct([tmp_path, tmp_path / "postgres", gone]) == [tmp_path, gone]
+    other = next((path for path in (Path("/dev/shm"), Path("/proc")) if path.exists()), None)
+    assert other is not None
+    assert distinct([tmp_path, other]) == [tmp_path, other]

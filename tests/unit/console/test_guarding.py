@@ -1,6 +1,5 @@
 import pytest
 
-from farmiq.console.attempts import FREE_FAILURES, WAIT_SECONDS_MAX, LoginAttempts
 from farmiq.console.guarding import local_path
 from farmiq.console.passwords import hash_password, is_password, new_password
 from farmiq.console.roles import ROLES, may
@@ -34,28 +33,3 @@ def test_a_password_is_recognised_and_its_hash_does_not_show_it() -> None:
     assert not is_password("", kept)
     assert password not in kept
     assert hash_password(password) != kept, "the same password has another hash each time"
-
-
-def test_guessing_has_to_wait_longer_and_longer_and_a_right_password_ends_it() -> None:
-    attempts, now = LoginAttempts(), 1000.0
-    for _ in range(FREE_FAILURES):
-        assert attempts.wait_seconds("eve", now) == 0.0
-        attempts.failed("eve", now)
-    waits = []
-    for _ in range(12):
-        waits.append(attempts.wait_seconds("eve", now))
-        now += waits[-1]
-        assert attempts.wait_seconds("eve", now) == 0.0
-        attempts.failed("eve", now)
-    assert waits == sorted(waits)
-    assert waits[-1] == WAIT_SECONDS_MAX
-    assert attempts.wait_seconds("adam", now) == 0.0
-    attempts.succeeded("eve")
-    assert attempts.wait_seconds("eve", now) == 0.0
-
-
-def test_names_that_never_come_back_do_not_fill_the_memory() -> None:
-    attempts = LoginAttempts()
-    for number in range(12_000):
-        attempts.failed(f"name-{number}", 0.0)
-    assert len(attempts._failures) == 10_000

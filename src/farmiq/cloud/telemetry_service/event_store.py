@@ -7,10 +7,13 @@ from typing import Final, TypeVar
 from farmiq.cloud.telemetry_service.keyed_rows import Row, one_per_key, write_rows
 from farmiq.cloud.telemetry_service.messages import OtherEvent, SyncPayload, SyncReport
 from farmiq.contracts.envelope import BusEnvelope
+from farmiq.contracts.station import STATION_LOSS
 from farmiq.contracts.sync import SyncBatchAcked, SyncBatchSent
 from farmiq.contracts.timestamps import to_us
 from farmiq.kit.postgres import Connection
+from farmiq.timeseries import station_losses
 from farmiq.timeseries.partitions import months_of
+from farmiq.timeseries.station_losses import Place
 from farmiq.timeseries.store import ensure_months
 
 # A batch is said to be sent, and to be acknowledged, by one event each; if there are more, the first counts.
@@ -58,6 +61,15 @@ async def store_events(connection: Connection, events: Sequence[OtherEvent], rec
         return
     await ensure_months(connection, "device_events", months_of(to_us(event.envelope.occurred_at) for event in events))
     await write_rows(connection, _EVENTS, [_event_row(event, received_at) for event in events])
+    for event in events:
+        # device_events are dropped after a while. A loss record never is.
+        if event.envelope.event_type == STATION_LOSS:
+            envelope = event.envelope
+            place = Place(envelope.tenant_id, envelope.farm_id, envelope.barn_id, envelope.device_id or "")
+            payload = bytes(envelope.payload)
+            await station_losses.record(
+                connection, place, envelope.event_id, envelope.occurred_at, payload, received_at
+            )
 
 
 def _told_first(reports: Iterable[SyncReport], kind: type[T]) -> list[tuple[BusEnvelope, T]]:

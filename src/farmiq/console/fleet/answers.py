@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 DeviceState = Literal["online", "quiet", "never_heard", "revoked"]
 
@@ -171,35 +171,47 @@ class LossSum(Struct, frozen=True):
     samples: int
 
 
+class StationSum(Struct, frozen=True):
+    month_at: datetime
+    records: int
+    lost: int
+    pictures: int
+
+
+class StationSummary(Struct, frozen=True):
+    """`lost` are events and pictures together."""
+
+    records: int = 0
+    lost: int = 0
+    pictures: int = 0
+    last_at: datetime | None = None
+    sums: list[StationSum] = []
+
+
 class LossSummary(Struct, frozen=True):
     records: int
     samples_lost: int
     last_at: datetime | None = None
     since: datetime | None = None
     sums: list[LossSum] = []
-
-
-class StationLossPayload(Struct, frozen=True):
-    reason: str
-    count: int = 0
-    pictures: int = 0
-    first_ts: datetime | None = None
-    last_ts: datetime | None = None
-    is_count_exact: bool = True
+    stations: StationSummary = StationSummary()
 
 
 class StationLoss(Struct, frozen=True):
-    """Whoever may publish events may publish one of this type: what is in it is looked at one by one."""
-
     event_id: UUID
-    occurred_at: datetime
-    received_at: datetime
-    payload: Raw
-    device_id: str | None = None
+    device_id: str
+    reason: str
+    count: int
+    pictures: int
+    is_count_exact: bool
+    dropped_at: datetime
+    recorded_at: datetime
+    first_ts: datetime | None = None
+    last_ts: datetime | None = None
 
 
 class StationLosses(Struct, frozen=True):
-    events: list[StationLoss] = []
+    losses: list[StationLoss] = []
     next: str | None = None
 
 

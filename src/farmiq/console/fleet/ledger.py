@@ -1,16 +1,15 @@
 """The ledger of losses as one list: what nodes and weigh stations gave up, and which tiers have written it down."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from farmiq.console.fleet.answers import Loss, Losses, LossSummary, StationLoss, StationLosses, StationLossPayload
+from farmiq.console.fleet.answers import Loss, Losses, LossSummary, StationLoss, StationLosses
 from farmiq.console.fleet.causes import cause_of_node, cause_of_station
 from farmiq.console.wording import duration
 from farmiq.contracts.ids import ID_PATTERN
@@ -19,7 +18,7 @@ from farmiq.kit.http_server import ApiError
 from farmiq.timeseries.paging import cursor
 
 REASON_CHARS_MAX: Final = 120
-UNREADABLE: Final = "not readable"
+STATIONS: Final = "of stations"
 _ID: Final = re.compile(ID_PATTERN)
 
 
@@ -48,10 +47,6 @@ class LedgerQuestion(Struct, frozen=True):
     @property
     def is_possible(self) -> bool:
         return all(name is None or _ID.search(name) for name in (self.device, self.reason))
-
-    def fits(self, entry: "Entry") -> bool:
-        """The reasons of stations are looked at here: to those who keep their events they are a payload like any other."""
-        return self.reason is None or entry.reason == self.reason
 
     def from_there(self, after: str) -> "LedgerQuestion":
         return replace(self, after=after)
@@ -88,17 +83,30 @@ class Entry(Struct, frozen=True):
 
 
 class Month(Struct, frozen=True):
+    """`lost_at_stations` are events and pictures."""
+
     at: datetime
-    records: int
-    samples: int
+    records: int = 0
+    samples: int = 0
+    lost_at_stations: int = 0
 
 
-def entries_of(edge: Losses | None, cloud: Losses | None, stations: StationLosses | None) -> list[Entry]:
+class Ledgers(Struct, frozen=True):
+    """The ledgers of streams and of stations at both tiers. None: that one could not be asked."""
+
+    edge: Losses | None
+    cloud: Losses | None
+    edge_stations: StationLosses | None
+    cloud_stations: StationLosses | None
+
+
+def entries_of(told: Ledgers) -> list[Entry]:
     """Newest first, each once."""
-    here = {loss.event_id: loss for loss in (edge.losses if edge else [])}
-    there = {loss.event_id: loss for loss in (cloud.losses if cloud else [])}
-    nodes = [_of_node(here.get(name), there.get(name)) for name in {**here, **there}]
-    found = [*nodes, *(_of_station(event) for event in (stations.events if stations else []))]
+    here, there = ({loss.event_id: loss for loss in tier.losses} if tier else {} for tier in (told.edge, told.cloud))
+    stations = (told.edge_stations, told.cloud_stations)
+    here_too, there_too = ({loss.event_id: loss for loss in tier.losses} if tier else {} for tier in stations)
+    found = [_of_node(here.get(name), there.get(name)) for name in {**here, **there}]
+    found += [_of_station(here_too.get(name), there_too.get(name)) for name in {**here_too, **there_too}]
     return sorted(found, key=lambda entry: (entry.declared_at, entry.event_id), reverse=True)
 
 
@@ -110,35 +118,53 @@ def next_page(entries: Sequence[Entry], limit: int) -> str | None:
     return cursor((last.declared_at, last.event_id))
 
 
-def of_stations(entries: Iterable[Entry]) -> int:
-    return sum(entry.kind == "station" for entry in entries)
+def months_of(edge: LossSummary | None, cloud: LossSummary | None) -> list[Month]:
+    """Newest first, all causes together. What one tier has not been told yet, the other one knows: of each cause and month the
+    larger of both counts."""
+    records: dict[tuple[datetime, str], int] = {}
+    samples: dict[tuple[datetime, str], int] = {}
+    at_stations: dict[datetime, int] = {}
+    for summary in (edge, cloud):
+        for one in summary.sums if summary else []:
+            key = (one.month_at, one.reason)
+            records[key] = max(records.get(key, 0), one.records)
+            samples[key] = max(samples.get(key, 0), one.samples)
+        for told in summary.stations.sums if summary else []:
+            key = (told.month_at, STATIONS)
+            records[key] = max(records.get(key, 0), told.records)
+            at_stations[told.month_at] = max(at_stations.get(told.month_at, 0), told.lost)
+    months = sorted({at for at, _ in records}, reverse=True)
+    return [
+        Month(
+            at,
+            sum(number for (month, _), number in records.items() if month == at),
+            sum(number for (month, _), number in samples.items() if month == at),
+            at_stations.get(at, 0),
+        )
+        for at in months
+    ]
 
 
-def months_of(summary: LossSummary | None) -> list[Month]:
-    """Newest first, all causes together."""
-    found: dict[datetime, Month] = {}
-    for one in summary.sums if summary else []:
-        before = found.get(one.month_at, Month(one.month_at, 0, 0))
-        found[one.month_at] = Month(one.month_at, before.records + one.records, before.samples + one.samples)
-    return sorted(found.values(), key=lambda month: month.at, reverse=True)
-
-
-def ledger_sentence(
-    edge: LossSummary | None, cloud: LossSummary | None, station_losses: int, now: datetime
-) -> tuple[str, str]:
-    """Kind and words. What one tier has not been told yet, the other one knows."""
+def ledger_sentence(edge: LossSummary | None, cloud: LossSummary | None, now: datetime) -> tuple[str, str]:
+    """Kind and words, from the same figures as the months."""
     known = [summary for summary in (edge, cloud) if summary is not None]
     if not known:
         return "warn", "Whether anything was lost is not known just now."
-    records = max(summary.records for summary in known)
-    since = min((summary.since for summary in known if summary.since is not None), default=None)
+    months = months_of(edge, cloud)
+    records = sum(month.records for month in months)
     if records:
-        samples = max(summary.samples_lost for summary in known)
-        last_at = max(summary.last_at for summary in known if summary.last_at is not None)
-        ago = duration((now - last_at).total_seconds())
-        return "warn", f"{samples:,} samples were given up in {records:,} losses; the last one {ago} ago."
-    if station_losses:
-        return "warn", f"No sample was lost; weigh stations have given something up {station_losses:,} times."
+        samples, at_stations = sum(month.samples for month in months), sum(month.lost_at_stations for month in months)
+        ended = [at for summary in known for at in (summary.last_at, summary.stations.last_at) if at is not None]
+        parts = [f"{samples:,} samples"] if samples or not at_stations else []
+        parts += [f"{at_stations:,} events and pictures of weigh stations"] if at_stations else []
+        ago = f"; the last one {duration((now - max(ended)).total_seconds())} ago" if ended else ""
+        less = samples - max(summary.samples_lost for summary in known)
+        after_all = f" {less:,} of these samples came after all, or were declared twice." if less > 0 else ""
+        return (
+            "warn",
+            f"{' and '.join(parts)} were given up in {records:,} {'loss' if records == 1 else 'losses'}{ago}.{after_all}",
+        )
+    since = min((summary.since for summary in known if summary.since is not None), default=None)
     if since is None:
         return "good", "Nothing was lost: no device has sent anything yet."
     return "good", f"No loss recorded since {since:%Y-%m-%d %H:%M} UTC ({duration((now - since).total_seconds())})."
@@ -166,22 +192,23 @@ def _of_node(edge: Loss | None, cloud: Loss | None) -> Entry:
     )
 
 
-def _of_station(event: StationLoss) -> Entry:
-    try:
-        payload = msgspec.json.decode(event.payload, type=StationLossPayload)
-    except msgspec.DecodeError:
-        payload = StationLossPayload(reason=UNREADABLE, is_count_exact=False)
+def _of_station(edge: StationLoss | None, cloud: StationLoss | None) -> Entry:
+    loss = edge or cloud
+    if loss is None:
+        raise ValueError("a loss that neither tier has")
+    reason = loss.reason[:REASON_CHARS_MAX]
     return Entry(
-        event_id=event.event_id,
+        event_id=loss.event_id,
         kind="station",
-        device_id=event.device_id or "",
-        declared_at=event.occurred_at,
-        reason=payload.reason[:REASON_CHARS_MAX],
-        cause=cause_of_station(payload.reason[:REASON_CHARS_MAX]),
-        count=payload.count,
-        is_count_exact=payload.is_count_exact,
-        pictures=payload.pictures,
-        first_at=payload.first_ts,
-        last_at=payload.last_ts,
-        in_cloud=event.received_at,
+        device_id=loss.device_id,
+        declared_at=loss.dropped_at,
+        reason=reason,
+        cause=cause_of_station(reason),
+        count=loss.count,
+        is_count_exact=loss.is_count_exact,
+        pictures=loss.pictures,
+        first_at=loss.first_ts,
+        last_at=loss.last_ts,
+        at_edge=edge.recorded_at if edge else None,
+        in_cloud=cloud.recorded_at if cloud else None,
     )

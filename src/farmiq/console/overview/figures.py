@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from uuid import UUID
 
 from msgspec import Struct
 
@@ -22,12 +23,30 @@ class Lost(Struct, frozen=True):
     latest: LatestLoss | None = None
 
 
+class StationsLost(Struct, frozen=True):
+    """What weigh stations gave up: `lost` are events and pictures together. `device_id` is the station if it was one."""
+
+    losses: int = 0
+    lost: int = 0
+    pictures: int = 0
+    stations: int = 0
+    last_at: datetime | None = None
+    device_id: str | None = None
+
+
 class Summary(Struct, frozen=True):
     """One tier's `GET /api/v1/telemetry/summary`."""
 
     stored: int
     missing: int = 0
     lost: Lost = Lost()
+    stations_lost: StationsLost = StationsLost()
+    by_device: Mapping[str, int] = {}
+
+
+class DeviceStored(Struct, frozen=True):
+    device_id: str
+    stored: int
 
 
 class SummaryPage(Struct, frozen=True):
@@ -36,7 +55,9 @@ class SummaryPage(Struct, frozen=True):
     stored: int
     missing: int | None = None
     lost: Lost | None = None
+    stations_lost: StationsLost | None = None
     next: str | None = None
+    devices: list[DeviceStored] | None = None
 
 
 class Day(Struct, frozen=True):
@@ -74,7 +95,7 @@ class WaitingPicture(Struct, frozen=True):
 
 
 class Pictures(Struct, frozen=True):
-    """`GET /api/v1/sync/media`: the counts are of all tenants, the entries some that wait."""
+    """`GET /api/v1/sync/media` of one tenant: the counts, and some that wait."""
 
     pending_count: int = 0
     sending_count: int = 0
@@ -88,6 +109,51 @@ class Pictures(Struct, frozen=True):
     @property
     def oldest_at(self) -> datetime | None:
         return min((entry.created_at for entry in self.entries), default=None)
+
+
+class PictureCounts(Struct, frozen=True):
+    """Of one session, those that it has and that are not stored at the edge, by where they are."""
+
+    unheard: int = 0
+    presigned: int = 0
+    awaited: int = 0
+    missing: int = 0
+    refused: int = 0
+
+    @property
+    def not_stored(self) -> int:
+        return self.unheard + self.presigned + self.awaited + self.missing + self.refused
+
+
+class IncompleteSession(Struct, frozen=True):
+    id: UUID
+    device_id: str
+    incomplete_since: datetime | None = None
+    pictures: PictureCounts = PictureCounts()
+
+
+class Weighings(Struct, frozen=True):
+    """Sessions that wait for something for too long. `next` is set when there are more than were asked for."""
+
+    sessions: list[IncompleteSession] = []
+    next: str | None = None
+
+    @property
+    def pictures_missing(self) -> int:
+        """Not at the edge, and not refused by it."""
+        return sum(one.pictures.not_stored - one.pictures.refused for one in self.sessions)
+
+    @property
+    def pictures_refused(self) -> int:
+        return sum(one.pictures.refused for one in self.sessions)
+
+    @property
+    def since(self) -> datetime | None:
+        return min((one.incomplete_since for one in self.sessions if one.incomplete_since), default=None)
+
+    @property
+    def stations(self) -> list[str]:
+        return sorted({one.device_id for one in self.sessions})
 
 
 class Room(Struct, frozen=True):
@@ -110,6 +176,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     fleet: Fleet | None = None
     link: Link | None = None
     pictures: Pictures | None = None
+    weighings: Weighings | None = None
     room: Room = Room()
     bus: Bus = Bus()
     delay: Delay | None = None

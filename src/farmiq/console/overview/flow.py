@@ -88,8 +88,8 @@ def _pictures(now: Situation) -> Hop:
         kind, word = _state("none", "not known")
     elif pictures.failed_count:
         kind, word = _state("warn", f"{count(pictures.failed_count)} given up")
-    elif now.link.state in {"down", "refused"} and pictures.waiting:
-        kind, word = _state("bad", "waiting for the link")
+    elif now.link.state in {"down", "refused", "stuck"}:
+        kind, word = _state("bad", "waiting for the link" if pictures.waiting else "cut, and nothing waits")
     else:
         kind, word = _state("busy", "sending") if pictures.waiting else _state("good", "all sent")
     age = (now.now - pictures.oldest_at).total_seconds() if pictures and pictures.oldest_at else None
@@ -101,7 +101,7 @@ def _pictures(now: Situation) -> Hop:
         rate=_rate(None if rate is None else rate * 60, "pictures/min"),
         waiting=f"{count(pictures.waiting)} wait" if pictures else "\u2013",
         oldest=f"oldest {duration(age)}" if age is not None else "",
-        is_moving=bool(rate) and kind != "bad",
+        is_moving=bool(rate) and now.link.state == "up",
     )
 
 
@@ -135,7 +135,7 @@ class Station(Struct, frozen=True):
 
 
 def stations(now: Situation) -> list[Station]:
-    fleet, complete = now.figures.fleet, now.completeness
+    fleet = now.figures.fleet
     edge, cloud = now.figures.day.edge, now.figures.day.cloud
     return [
         Station("devices", "Devices", _fleet_kind(now), _fleet_lines(now) if fleet else ("not known",)),
@@ -155,7 +155,7 @@ def stations(now: Situation) -> list[Station]:
             "database",
             "Cloud database",
             "bad" if now.is_away(CLOUD_STORE) else "good",
-            (f"{count(cloud.stored if cloud else None)} in 24 h", f"{count(complete.lost if complete else None)} lost"),
+            (f"{count(cloud.stored if cloud else None)} in 24 h", f"{count(now.lost)} lost"),
         ),
     ]
 

@@ -13,6 +13,9 @@ from farmiq.console.wording import count, duration
 
 Kind = Literal["good", "busy", "warn", "bad"]
 
+PICTURES_GRACE_SECONDS: Final = 300.0
+"""Pictures yield to samples on a narrow line, and are not called late before."""
+
 KINDS: Final[tuple[Kind, ...]] = ("good", "busy", "warn", "bad")
 
 
@@ -65,6 +68,7 @@ def _findings(now: Situation) -> Iterator[Finding]:
     yield from _losses(now)
     yield from _link(now)
     yield from _gaps(now)
+    yield from _weighings(now)
     yield from _dead_letters(now)
     yield from _catching_up(now)
     yield from _devices(now)
@@ -97,6 +101,33 @@ def _absences(now: Situation) -> Iterator[Finding]:
 
 
 def _losses(now: Situation) -> Iterator[Finding]:
+    yield from _sample_losses(now)
+    lost = now.stations_lost
+    if lost is None or lost.losses == 0:
+        return
+    who = lost.device_id or f"{count(lost.stations)} weigh stations"
+    at = f", the last time at {moment(lost.last_at, now.now)}" if lost.last_at else ""
+    much = f"{count(lost.lost)} events and pictures" if lost.lost else "something, and can't say how much"
+    yield Finding("bad", f"{who} gave up {much}{at}.", Advice("See what, and why", "/losses"))
+
+
+def _weighings(now: Situation) -> Iterator[Finding]:
+    weighings = now.figures.weighings
+    if weighings is None or not weighings.sessions:
+        return
+    number = len(weighings.sessions)
+    some = f"{'More than ' if weighings.next else ''}{_some(number, 'weigh session')}"
+    since = f" since {moment(weighings.since, now.now)}" if weighings.since else ""
+    where = [f"at {weighings.stations[0]}"] if len(weighings.stations) == 1 else []
+    text = " ".join([some, *where, f"{_are(number)} incomplete{since}"])
+    missing, refused = weighings.pictures_missing, weighings.pictures_refused
+    parts = [f"{_some(missing, 'picture')} {_are(missing)} not at the edge"] if missing else []
+    parts += [f"{_some(refused, 'picture')} {_were(refused)} refused"] if refused else []
+    look = Advice("See which, and where each picture is", "/sessions?status=incomplete&range=1y")
+    yield Finding("warn", f"{text}: {', '.join(parts)}." if parts else f"{text}: their end never came.", look)
+
+
+def _sample_losses(now: Situation) -> Iterator[Finding]:
     day = now.figures.day
     lost = max((tier.lost for tier in (day.edge, day.cloud) if tier), key=lambda one: one.samples, default=None)
     if lost is None or lost.samples == 0:
@@ -123,15 +154,20 @@ def _link(now: Situation) -> Iterator[Finding]:
             yield Finding(
                 "bad",
                 f"The cloud refuses this edge ({link.code}) {since}. That will not pass by itself.",
-                Advice("Give the edge a token that the cloud knows", "/sync", "farmiq edge list"),
+                Advice("Give the edge a token that the cloud knows", "/sync", "farmiq edge ls"),
             )
         case "stuck":
             yield Finding("warn", f"Nothing has arrived in the cloud {since}.", look)
         case _:
             return
     yield Finding("good", _waits(now))
-    if link.state != "refused" and now.figures.day.edge is not None and now.figures.day.edge.lost.samples == 0:
+    if link.state != "refused" and now.figures.day.edge is not None and _has_lost_nothing(now):
         yield Finding("good", "Nothing is lost.")
+
+
+def _has_lost_nothing(now: Situation) -> bool:
+    tiers = [tier for tier in (now.figures.day.edge, now.figures.day.cloud) if tier]
+    return not any(tier.lost.samples or tier.stations_lost.losses for tier in tiers)
 
 
 def _waits(now: Situation) -> str:
@@ -184,6 +220,11 @@ def _catching_up(now: Situation) -> Iterator[Finding]:
     if complete and complete.on_devices:
         samples = _some(complete.on_devices, "sample")
         yield Finding("busy", f"{samples} {_are(complete.on_devices)} still on the devices that measured them.")
+    pictures = now.figures.pictures
+    oldest_at = pictures.oldest_at if pictures else None
+    if pictures and oldest_at and (now.now - oldest_at).total_seconds() >= PICTURES_GRACE_SECONDS:
+        waiting = pictures.waiting
+        yield Finding("busy", f"{_some(waiting, 'picture')} {_are(waiting)} at the edge and not in the cloud yet.")
 
 
 def _devices(now: Situation) -> Iterator[Finding]:

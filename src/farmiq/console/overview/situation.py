@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from farmiq.console.drain import outlook
 from farmiq.console.overview.completeness import GRACE_SECONDS, Completeness, completeness
-from farmiq.console.overview.figures import Figures
+from farmiq.console.overview.figures import Figures, StationsLost
 from farmiq.console.overview.runway import edge_runway_seconds
 from farmiq.console.pulse import Pulse
 
@@ -19,6 +19,9 @@ EDGE_STORE: Final = "edge-telemetry-timeseries"
 FORWARDER: Final = "edge-sync-forwarder"
 ENTRANCE: Final = "cloud-ingestion"
 CLOUD_STORE: Final = "cloud-telemetry-service"
+
+ANSWER_SECONDS: Final = 10.0
+"""With something to send, the cloud takes something more often than that."""
 
 LinkState = Literal["up", "down", "refused", "stuck", "unknown"]
 
@@ -74,6 +77,19 @@ class Situation(Struct, frozen=True, kw_only=True):
         return self.is_away(GATEWAY) and self.is_away(FORWARDER)
 
     @property
+    def stations_lost(self) -> StationsLost | None:
+        """What weigh stations gave up in the last 24 hours, by the tier that knows of more. None when neither was asked."""
+        told = [tier.stations_lost for tier in (self.figures.day.edge, self.figures.day.cloud) if tier]
+        return max(told, key=lambda one: one.losses, default=None)
+
+    @property
+    def lost(self) -> int | None:
+        """Everything that was declared lost in the last 24 hours: samples, and events and pictures of weigh stations."""
+        if self.completeness is None or self.stations_lost is None:
+            return None
+        return self.completeness.lost + max(self.stations_lost.lost, self.stations_lost.losses)
+
+    @property
     def dead_letters(self) -> int | None:
         """At the edge, on the bus, and pictures. None when nobody could be asked."""
         pictures = self.figures.pictures.failed_count if self.figures.pictures else None
@@ -83,11 +99,18 @@ class Situation(Struct, frozen=True, kw_only=True):
 
 def situation(pulse: Pulse, figures: Figures, now: datetime) -> Situation:
     outbox, rates = _outbox(pulse), _rates(pulse)
+    link = link_now(
+        figures,
+        outbox,
+        now,
+        is_forwarder_away=_told(pulse, FORWARDER) is None,
+        is_entrance_away=any(absence.service == ENTRANCE for absence in _absences(pulse)),
+    )
     return Situation(
         now=now,
         is_asked=bool(pulse.names),
         absences=_absences(pulse),
-        link=link_now(figures, outbox, now, is_forwarder_away=_told(pulse, FORWARDER) is None),
+        link=link,
         outbox=outbox,
         rates=rates,
         figures=figures,
@@ -96,6 +119,7 @@ def situation(pulse: Pulse, figures: Figures, now: datetime) -> Situation:
             figures.fleet,
             outbox_oldest_seconds=outbox.oldest_seconds,
             samples_per_second=rates.edge_samples,
+            is_link_up=link.state in {"up", "unknown"},
         ),
         edge_room_seconds=edge_runway_seconds(
             figures.room.disk_free_bytes,
@@ -106,7 +130,10 @@ def situation(pulse: Pulse, figures: Figures, now: datetime) -> Situation:
     )
 
 
-def link_now(figures: Figures, outbox: Outbox, now: datetime, *, is_forwarder_away: bool) -> LinkNow:
+def link_now(
+    figures: Figures, outbox: Outbox, now: datetime, *, is_forwarder_away: bool, is_entrance_away: bool = False
+) -> LinkNow:
+    """The edge may still find an entrance that does not answer us: then something went through just now."""
     link = figures.link
     if link is None or is_forwarder_away:
         return LinkNow("unknown")
@@ -116,6 +143,8 @@ def link_now(figures: Figures, outbox: Outbox, now: datetime, *, is_forwarder_aw
     waits = (outbox.oldest_seconds or 0.0) >= GRACE_SECONDS
     silent_seconds = (now - link.last_acked_at).total_seconds() if link.last_acked_at else None
     if waits and silent_seconds is not None and silent_seconds >= GRACE_SECONDS:
+        return LinkNow("stuck", link.last_acked_at)
+    if is_entrance_away and (silent_seconds is None or silent_seconds >= ANSWER_SECONDS):
         return LinkNow("stuck", link.last_acked_at)
     return LinkNow("up", link.last_acked_at)
 

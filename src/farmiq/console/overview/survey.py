@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from math import inf
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
@@ -13,11 +13,26 @@ from farmiq.alerting.history import Sample
 from farmiq.alerting.scrape import NotScraped, parse
 from farmiq.console.neighbours import Away, Neighbours, Refused
 from farmiq.console.overview.delay import Buckets, Delay, delay
-from farmiq.console.overview.figures import Bus, Day, Figures, Fleet, Link, Lost, Pictures, Room, Summary, SummaryPage
+from farmiq.console.overview.figures import (
+    Bus,
+    Day,
+    Figures,
+    Fleet,
+    Link,
+    Lost,
+    Pictures,
+    Room,
+    StationsLost,
+    Summary,
+    SummaryPage,
+    Weighings,
+)
 from farmiq.kit.clock import Clock
 from farmiq.kit.rested import Rested
 
 DAY: Final = timedelta(hours=24)
+DEVICES_AT_ONCE: Final = 2000
+SESSIONS_MAX: Final = 500
 TENANTS_MAX: Final = 1000
 DELAY_WINDOW_SECONDS: Final = 300.0
 PATIENCE_SECONDS: Final = 0.4
@@ -55,7 +70,8 @@ class Survey:
         self._days: dict[str, Rested[Day]] = {}
         self._fleets: dict[str, Rested[Fleet]] = {}
         self._links = self._rested(self._ask_links, 1.0)
-        self._pictures = self._rested(self._ask_pictures, 2.0)
+        self._pictures: dict[str, Rested[Pictures]] = {}
+        self._weighings: dict[str, Rested[Weighings]] = {}
         self._room = self._rested(self._ask_room, 10.0)
         self._measured = self._rested(self._measure, 5.0)
         self._memory: deque[Measured] = deque()
@@ -63,11 +79,14 @@ class Survey:
     async def figures(self, tenant_id: str) -> Figures:
         days = self._of(self._days, tenant_id, self._ask_day, 5.0)
         fleets = self._of(self._fleets, tenant_id, self._ask_fleet, 2.0)
+        kept = self._of(self._pictures, tenant_id, self._ask_pictures, 2.0)
+        weighed = self._of(self._weighings, tenant_id, self._ask_weighings, 5.0)
         async with asyncio.TaskGroup() as group:
             day = group.create_task(_known(days))
             fleet = group.create_task(_known(fleets))
             links = group.create_task(_known(self._links))
-            pictures = group.create_task(_known(self._pictures))
+            pictures = group.create_task(_known(kept))
+            weighings = group.create_task(_known(weighed))
             room = group.create_task(_known(self._room))
             measured = group.create_task(_known(self._measured))
         seen = measured.result()
@@ -76,6 +95,7 @@ class Survey:
             fleet=fleet.result(),
             link=_link_of(tenant_id, links.result()),
             pictures=pictures.result(),
+            weighings=weighings.result(),
             room=room.result() or Room(),
             bus=_bus(seen) if seen else Bus(),
             delay=self._delay(),
@@ -101,18 +121,22 @@ class Survey:
 
     async def _ask_day(self, tenant_id: str) -> Day:
         until = self._clock.now()
-        asked = {"tenant_id": tenant_id, "from": (until - DAY).isoformat(), "to": until.isoformat()}
+        ends = {"from": (until - DAY).isoformat(), "to": until.isoformat()}
+        asked = {"tenant_id": tenant_id, **ends, "limit": DEVICES_AT_ONCE, "by_device": "true"}
         edge = await _or_none(self._summary("edge-telemetry-timeseries", asked))
         return Day(edge, await _or_none(self._summary(STORING, asked)))
 
-    async def _summary(self, service: str, asked: Mapping[str, str]) -> Summary:
+    async def _summary(self, service: str, asked: Mapping[str, Any]) -> Summary:
         """In pages: the answer about ten thousand devices at once would take longer than anybody waits."""
         first = page = await self._neighbours.get(service, SUMMARY, SummaryPage, **asked)
-        stored = first.stored
+        stored, by_device = first.stored, _by_device(first)
         while page.next is not None:
             page = await self._neighbours.get(service, SUMMARY, SummaryPage, **asked, after=page.next)
             stored += page.stored
-        return Summary(stored, first.missing or 0, first.lost or Lost())
+            by_device |= _by_device(page)
+        return Summary(
+            stored, first.missing or 0, first.lost or Lost(), first.stations_lost or StationsLost(), by_device
+        )
 
     async def _ask_fleet(self, tenant_id: str) -> Fleet:
         return await self._neighbours.get("edge-telemetry-timeseries", "/api/v1/fleet", Fleet, tenant_id=tenant_id)
@@ -120,9 +144,14 @@ class Survey:
     async def _ask_links(self) -> Links:
         return await self._neighbours.get("edge-sync-forwarder", "/api/v1/sync/detail", Links)
 
-    async def _ask_pictures(self) -> Pictures:
-        path = "/api/v1/sync/media"
-        return await self._neighbours.get("edge-sync-forwarder", path, Pictures, status="pending", limit=100)
+    async def _ask_pictures(self, tenant_id: str) -> Pictures:
+        asked = {"tenant_id": tenant_id, "status": "pending", "limit": 100}
+        return await self._neighbours.get("edge-sync-forwarder", "/api/v1/sync/media", Pictures, **asked)
+
+    async def _ask_weighings(self, tenant_id: str) -> Weighings:
+        asked = {"tenant_id": tenant_id, "incomplete": "true", "limit": SESSIONS_MAX}
+        path = "/api/v1/weighvision/sessions"
+        return await self._neighbours.get("edge-weighvision-session", path, Weighings, **asked)
 
     async def _ask_room(self) -> Room:
         return await self._neighbours.get("edge-sync-forwarder", "/api/v1/sync/room", Room)
@@ -171,6 +200,10 @@ class Survey:
         if len(told) < 2 or told[-1][1] < told[0][1]:
             return None
         return (told[-1][1] - told[0][1]) / (told[-1][0] - told[0][0])
+
+
+def _by_device(page: SummaryPage) -> dict[str, int]:
+    return {one.device_id: one.stored for one in page.devices or ()}
 
 
 async def _known(rested: Rested[T]) -> T | None:

@@ -11,7 +11,7 @@ from farmiq.console.alarms.rows import AlarmRow, EdgeAlert, in_order, of_edge, o
 from farmiq.console.csv_export import csv_response
 from farmiq.console.desk import AnyRequest, Desk, Page, Place
 from farmiq.console.forms import FORM, Form
-from farmiq.console.guarding import session_of
+from farmiq.console.guarding import NotForAll, session_of
 from farmiq.console.neighbours import Away, Refused
 from farmiq.kit.http_server import ApiError
 
@@ -43,8 +43,11 @@ def routes(desk: Desk) -> list[Any]:
     @get("/alerts.csv")
     async def as_csv(request: AnyRequest) -> Response[bytes]:
         found = await _found(desk, request)
+        if found["trouble"]:
+            # A file that says less than there is would be taken for the truth.
+            raise Away(EDGE, found["trouble"])
         rows = [*found["open"], *found["acknowledged"], *found["closed"]]
-        fields = AlarmRow.__struct_fields__
+        fields = [field for field in AlarmRow.__struct_fields__ if field != "leads"]
         return csv_response("alerts", fields, ([getattr(row, field) for field in fields] for row in rows))
 
     @post("/alerts/acknowledge", status_code=303)
@@ -52,6 +55,9 @@ def routes(desk: Desk) -> list[Any]:
         name = session_of(request).person.name
         async with desk.deed(request, "alert.acknowledge", data.id, source=data.source, note=data.note):
             if data.source == "rule":
+                # One alert for all tenants: known to one of them, it would be silent for the others.
+                if not session_of(request).person.sees_all:
+                    raise NotForAll
                 desk.alerts.acknowledge(data.id, name, data.note, desk.clock.now())
             else:
                 await _acknowledge_at_edge(desk, request, data, name)

@@ -107,8 +107,9 @@ def routes(desk: Desk) -> list[Any]:
             "unexplained",
             "where",
         )
-        rows = await _all_rows(desk, question_of(desk.tenant(request), times, q or None, only or None, None))
-        return csv_response("completeness", columns, (line for row in rows for line in _lines(row)))
+        question = question_of(desk.tenant(request), times, q or None, only or None, None)
+        lines = (line for row in await _all_rows(desk, question) for line in _lines(row))
+        return csv_response("completeness", columns, lines, rows_max=CSV_DEVICES_MAX * len(question.hours))
 
     return [completeness, completeness_csv, *cell_routes(desk)]
 
@@ -206,7 +207,7 @@ def _waiting(desk: Desk) -> int | None:
 async def _all_rows(desk: Desk, question: Question) -> list[Row]:
     rows: list[Row] = []
     after: str | None = None
-    while len(rows) < CSV_DEVICES_MAX:
+    while len(rows) <= CSV_DEVICES_MAX:
         page = await _grid(desk, replace(question, after=after))
         if page.troubles:
             # A file that says less than there is would be taken for the truth.
@@ -215,7 +216,7 @@ async def _all_rows(desk: Desk, question: Question) -> list[Row]:
         after = page.next
         if after is None:
             break
-    return rows[:CSV_DEVICES_MAX]
+    return rows
 
 
 def _lines(row: Row) -> list[tuple[Any, ...]]:

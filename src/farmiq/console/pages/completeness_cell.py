@@ -4,10 +4,11 @@ import asyncio
 from datetime import datetime
 from typing import Annotated, Any, Final
 
-from litestar import get
+from litestar import Response, get
 from litestar.params import FromQuery, QueryParameter
 from msgspec import Struct
 
+from farmiq.console.csv_export import csv_response
 from farmiq.console.desk import AnyRequest, Desk, Page
 from farmiq.console.fleet import asking
 from farmiq.console.fleet.advice import advice
@@ -15,6 +16,7 @@ from farmiq.console.fleet.answers import Device, Gap, Gaps, Loss, Losses, Stream
 from farmiq.console.fleet.asking import CLOUD, EDGE, stamp, troubles
 from farmiq.console.fleet.causes import cause_of_node
 from farmiq.console.fleet.cells import Outbox, dead_times, row_of, tiers_of
+from farmiq.console.neighbours import Away
 from farmiq.contracts.ids import ID_PATTERN
 from farmiq.kit.http_server import ApiError
 from farmiq.timeseries.aggregates import start_of_bucket
@@ -23,6 +25,10 @@ from farmiq.timeseries.hours import STEPS, Step
 GAPS_MAX: Final = 200
 STREAMS_MAX: Final = 5
 LOSSES_MAX: Final = 50
+
+COLUMNS: Final = (
+    "what", "stream_id", "first_seq", "last_seq", "count", "from", "to", "last_seen_or_cause",
+)  # fmt: skip
 
 DeviceName = Annotated[str, QueryParameter(pattern=ID_PATTERN, max_length=64)]
 
@@ -47,7 +53,36 @@ def cell_routes(desk: Desk) -> list[Any]:
         template = "completeness_cell.html" if "hx-request" in request.headers else "completeness_cell_page.html"
         return desk.show(request, template, **shown)
 
-    return [cell]
+    @get("/completeness/cell.csv")
+    async def cell_csv(
+        request: AnyRequest, device_id: DeviceName, at: FromQuery[datetime], window: FromQuery[Step] = "1h"
+    ) -> Response[bytes]:
+        if at.tzinfo is None:
+            raise ApiError(400, "invalid_request", "The time needs a zone")
+        shown = await _cell(desk, desk.tenant(request), device_id, start_of_bucket(at, window), window)
+        for one in shown["troubles"]:
+            raise Away(one.service, one.trouble)
+        return csv_response(f"missing-{device_id}", COLUMNS, _lines(shown))
+
+    return [cell, cell_csv]
+
+
+def _lines(shown: dict[str, Any]) -> list[tuple[Any, ...]]:
+    missing = [
+        (
+            f"missing in the {one.missing_in}", one.stream.stream_id, one.gap.first_seq, one.gap.last_seq, one.gap.count,
+            one.gap.after_ts, one.gap.before_ts, one.seen,
+        )
+        for one in shown["missing"]
+    ]  # fmt: skip
+    lost = [
+        (
+            "declared lost", one.stream_id, one.first_seq, one.last_seq, one.count, one.first_ts, one.last_ts,
+            cause_of_node(one.reason),
+        )
+        for one in shown["losses"]
+    ]  # fmt: skip
+    return missing + lost
 
 
 async def _cell(desk: Desk, tenant: str, device_id: str, at: datetime, step: Step) -> dict[str, Any]:

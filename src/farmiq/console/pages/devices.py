@@ -16,11 +16,12 @@ from farmiq.console.fleet.rows import DeviceRow, device_rows
 from farmiq.console.neighbours import Away
 from farmiq.console.pages.device import device_page_routes
 from farmiq.console.pages.device_deeds import KINDS, deed_routes
+from farmiq.console.pages.device_tables import table_routes
 
 DEVICES: Final = 50
-CSV_PAGE: Final = 1000
-CSV_DEVICES_MAX: Final = 10_000
-STREAMS_AT_ONCE: Final = 5000
+CSV_PAGE: Final = 500
+CSV_DEVICES_MAX: Final = 50_000
+STREAMS_AT_ONCE: Final = 2000
 
 PartOfName = Annotated[str | None, QueryParameter(max_length=64)]
 AnyState = Annotated[DeviceState | Literal[""], QueryParameter(name="state")]
@@ -51,9 +52,9 @@ def routes(desk: Desk) -> list[Any]:
     @get("/devices.csv")
     async def devices_csv(request: AnyRequest, q: PartOfName = None, known_as: AnyState = "") -> Response[bytes]:
         found = await _all_rows(desk, desk.tenant(request), q or None, known_as or None)
-        return csv_response("devices", COLUMNS, map(_line, found))
+        return csv_response("devices", COLUMNS, map(_line, found), rows_max=CSV_DEVICES_MAX)
 
-    return [devices, rows, devices_csv, *deed_routes(desk), *device_page_routes(desk)]
+    return [devices, rows, devices_csv, *deed_routes(desk), *device_page_routes(desk), *table_routes(desk)]
 
 
 async def _shown(
@@ -80,7 +81,7 @@ async def _all_rows(desk: Desk, tenant: str, q: str | None, state: DeviceState |
     cloud = await _all_streams(desk, tenant)
     found: list[DeviceRow] = []
     after: str | None = None
-    while len(found) < CSV_DEVICES_MAX:
+    while len(found) <= CSV_DEVICES_MAX:
         page = await asking.devices_like(desk, tenant, q, state=state, after=after, limit=CSV_PAGE)
         if page.value is None:
             # A file that ends early without a word would be taken for all of them.

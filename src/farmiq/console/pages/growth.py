@@ -27,7 +27,7 @@ KPI_PAGE: Final = 1500
 KPI_PAGES_MAX: Final = 5
 ANOMALIES_SHOWN: Final = 50
 ANOMALY_PAGE: Final = 200
-ANOMALY_PAGES_MAX: Final = 20
+CSV_PAGES_MAX: Final = 200
 ANOMALY_COLUMNS: Final = (
     "id", "day", "farm_id", "barn_id", "kind", "severity", "device_id", "metric", "sensor", "batch_id", "start_at", "end_at",
     "explanation", "evidence_count", "detected_at", "cleared_at",
@@ -101,7 +101,7 @@ def routes(desk: Desk) -> list[Any]:
             asked=asked,
             trouble=trouble,
             timezone=kpis.timezone if kpis else "UTC",
-            rows=[row for row in reversed(rows) if row.scope == asked.per][:ROWS_SHOWN],
+            rows=_with_barns(rows, asked.per),
             rows_shown=ROWS_SHOWN,
             barns=sorted({row.barn_id for row in rows} | ({asked.barn} - {""})),
             batches=sorted({row.batch_id for row in rows if row.batch_id} | ({asked.batch} - {""})),
@@ -133,29 +133,37 @@ def figure_routes(desk: Desk, given: dict[str, Provide]) -> list[Any]:
 
     @get("/growth/figures.csv", dependencies=given)
     async def figures(request: AnyRequest, asked: NamedDependency[Asked]) -> Response[bytes]:
-        page = await _kpis(desk, request, asked)
-        return csv_response("growth", CSV_COLUMNS, (row_of(row) for row in page.kpis))
+        page = await _kpis(desk, request, asked, CSV_PAGES_MAX)
+        return csv_response("growth", CSV_COLUMNS, map(row_of, page.kpis), has_more=page.next is not None)
 
     @get("/growth/anomalies.csv", dependencies=given)
     async def anomalies_listed(request: AnyRequest, asked: NamedDependency[Asked]) -> Response[bytes]:
+        found, has_more = await _all_anomalies(desk, request, asked)
         rows = (
             (
                 one.id, one.day.isoformat(), one.farm_id, one.barn_id, one.kind, one.severity, one.device_id, one.metric_type,
                 one.sensor, one.batch_id, one.start_at, one.end_at, one.explanation, one.evidence_count, one.detected_at,
                 one.cleared_at,
             )
-            for one in await _all_anomalies(desk, request, asked)
+            for one in found
         )  # fmt: skip
-        return csv_response("anomalies", ANOMALY_COLUMNS, rows)
+        return csv_response("anomalies", ANOMALY_COLUMNS, rows, has_more=has_more)
 
     return [data, figures, anomalies_listed]
 
 
-async def _kpis(desk: Desk, request: AnyRequest, asked: Asked) -> KpiPage:
+def _with_barns(rows: list[Kpi], scope: str) -> list[tuple[Kpi, Kpi]]:
+    """Newest first, each with the barn of that day: its climate and its data are those of the batches in it."""
+    barns = {(row.farm_id, row.barn_id, row.day): row for row in rows if row.scope == "barn"}
+    shown = [row for row in reversed(rows) if row.scope == scope][:ROWS_SHOWN]
+    return [(row, barns.get((row.farm_id, row.barn_id, row.day), row)) for row in shown]
+
+
+async def _kpis(desk: Desk, request: AnyRequest, asked: Asked, pages_max: int = KPI_PAGES_MAX) -> KpiPage:
     """Rows of barns and of batches together. With a batch: of that batch, and of the barns, whose climate it lives in."""
     rows: list[Kpi] = []
     page = KpiPage("UTC", [])
-    for _ in range(KPI_PAGES_MAX):
+    for _ in range(pages_max):
         page = await desk.neighbours.get(
             SERVICE, "/api/v1/analytics/kpis", KpiPage, tenant_id=desk.tenant(request), limit=KPI_PAGE, after=page.next,
             **asked.question(),
@@ -177,15 +185,16 @@ async def _anomalies(desk: Desk, request: AnyRequest, asked: Asked, limit: int, 
     )  # fmt: skip
 
 
-async def _all_anomalies(desk: Desk, request: AnyRequest, asked: Asked) -> list[Anomaly]:
+async def _all_anomalies(desk: Desk, request: AnyRequest, asked: Asked) -> tuple[list[Anomaly], bool]:
+    """And whether there are still more."""
     found: list[Anomaly] = []
     after: str | None = None
-    for _ in range(ANOMALY_PAGES_MAX):
+    for _ in range(CSV_PAGES_MAX):
         page = await _anomalies(desk, request, asked, ANOMALY_PAGE, after)
         found += page.anomalies
         if (after := page.next) is None:
             break
-    return found
+    return found, after is not None
 
 
 PLACE = Place("growth", "Growth", "/growth", routes)

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from litestar import get
+from litestar import Response, get
 
+from farmiq.console.csv_export import csv_response
 from farmiq.console.desk import AnyRequest, Desk, Page, Place
 from farmiq.console.neighbours import Away, Neighbours, Refused
 from farmiq.console.service_health import Heard, Ready, ServiceHealth, Since, judge, summary, versions
-from farmiq.kit.http_server import Health
+from farmiq.kit.http_server import ApiError, Health
 from farmiq.kit.rested import Rested
 from farmiq.stack.relay.client import OrderRefused, RelayAway, RelayClient
 from farmiq.stack.relay.protocol import RouteState
@@ -39,7 +40,36 @@ def routes(desk: Desk) -> list[Any]:
     async def now(request: AnyRequest) -> Page:
         return desk.show(request, "health_now.html", **await look())
 
-    return [health, now]
+    @get("/health/services.csv")
+    async def services_csv() -> Response[bytes]:
+        columns = ("service", "tier", "word", "since", "version", "failing", "meaning", "command")
+        rows = (
+            (
+                one.service, one.tier, one.word, one.since, one.version,
+                "; ".join(f"{check.name}: {check.said}" for check in one.checks if not check.is_ok), one.meaning, one.command,
+            )
+            for one in (await look())["services"]
+        )  # fmt: skip
+        return csv_response("services", columns, rows)
+
+    @get("/health/links.csv")
+    async def links_csv() -> Response[bytes]:
+        found = await _cuts(desk.settings.console_relay_socket)
+        if found["relay_problem"]:
+            raise ApiError(503, "relay_away", found["relay_problem"])
+        rows = (
+            (
+                one.name,
+                one.is_healthy,
+                " ".join(one.faults.names),
+                None if one.is_healthy else one.faults.since,
+                one.connections,
+            )
+            for one in found["links"] or []
+        )
+        return csv_response("links", ("link", "is_whole", "faults", "since", "connections"), rows)
+
+    return [health, now, services_csv, links_csv]
 
 
 async def _hear_all(neighbours: Neighbours) -> dict[str, Heard]:

@@ -28,7 +28,7 @@ from farmiq.kit.http_server import ApiError
 
 CARDS: Final = 24
 CSV_PAGE: Final = 500
-CSV_ROWS_MAX: Final = 10_000
+CSV_ROWS_MAX: Final = 100_000
 LENGTH: Final = "24h"
 NO_PICTURE: Final = "/static/no-picture.svg"
 PICTURE_HEADERS: Final = {"cache-control": "private, max-age=3600", "content-security-policy": "default-src 'none'"}
@@ -134,12 +134,12 @@ def gallery_routes(desk: Desk) -> list[Any]:
     async def listed(request: AnyRequest, asked: NamedDependency[Asked]) -> Response[bytes]:
         rows: list[Card] = []
         after: str | None = None
-        while len(rows) < CSV_ROWS_MAX:
+        while len(rows) <= CSV_ROWS_MAX:
             page = await gallery(desk.neighbours, desk.tenant(request), asked.filter(), asked.tier, after, CSV_PAGE)
             rows += page.cards
             if (after := page.next) is None:
                 break
-        return csv_response("weigh-sessions", CSV_COLUMNS, (card.row() for card in rows))
+        return csv_response("weigh-sessions", CSV_COLUMNS, (card.row() for card in rows), rows_max=CSV_ROWS_MAX)
 
     return [sessions, cards, listed]
 

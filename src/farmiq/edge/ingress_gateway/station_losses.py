@@ -1,4 +1,5 @@
-"""What a weigh station has given up: a person is told of it in the same commit that takes the station's word for it."""
+"""What a weigh station has given up: it is in the ledger, and a person is told of it, in the same commit that takes the station's
+word for it."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -7,12 +8,13 @@ from typing import Any, Final
 import msgspec
 
 from farmiq.contracts.station import STATION_LOSS, StationLoss
-from farmiq.edge.alerts import raise_alert
+from farmiq.edge.alerts import Kind, raise_alert
 from farmiq.edge.ingress_gateway.integrator_events import IntegratorEvent
 from farmiq.edge.ingress_gateway.screening import Screened
+from farmiq.edge.telemetry_timeseries import intake as telemetry
 from farmiq.kit.postgres import Connection
 
-KIND: Final = "station_loss"
+KIND: Final[Kind] = "station_loss"
 
 
 async def note_station_losses(
@@ -23,6 +25,9 @@ async def note_station_losses(
     # In one order, so that two replicas never wait for each other.
     for message, event in sorted(losses, key=lambda one: one[0].origin):
         origin = message.origin
+        await telemetry.record_station_loss(
+            connection, origin, message.event_id, event.at, bytes(event.payload), received_at
+        )
         subject, evidence = described(origin.device_id, event.payload)
         key = f"station-loss:{origin.device_id}:{received_at:%Y-%m-%d}"
         await raise_alert(connection, KIND, subject, key, evidence, origin.tenant_id)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from farmiq import outbox
 from farmiq.contracts import event_types
 from farmiq.contracts.media import MediaStored
-from farmiq.edge.alerts import raise_alert
+from farmiq.edge.alerts import about_picture, raise_alert
 from farmiq.edge.media_store import store
 from farmiq.edge.media_store.picture import NewPicture, Picture, ShownState
 from farmiq.edge.media_store.verdicts import Again, GivenUp, Sound, Unfit, disagreement
@@ -102,7 +102,9 @@ async def _store(connection: Connection, picture: Picture, sound: Sound, at: dat
 async def _refuse(connection: Connection, picture: Picture, unfit: Unfit) -> Settled:
     await store.mark_refused(connection, picture.media_id, unfit)
     subject = f"A picture of {picture.device_id} was refused: {unfit.code}"
-    evidence = {"media_id": str(picture.media_id), "object_key": picture.object_key, "detail": unfit.detail}
+    evidence = about_picture(
+        picture.media_id, picture.device_id, picture.session_id, object_key=picture.object_key, detail=unfit.detail
+    )
     await raise_alert(connection, "picture_refused", subject, REFUSED_ALERT, evidence, picture.tenant_id)
     return Settled("refused", is_ours=True, unfit=unfit)
 
@@ -114,7 +116,7 @@ async def _give_up(connection: Connection, picture: Picture) -> Settled:
         return Settled("forgotten", is_ours=True)
     await store.mark_missing(connection, picture.media_id)
     subject = f"A picture that {picture.device_id} announced is not in the object store"
-    evidence = {"media_id": str(picture.media_id), "object_key": picture.object_key}
+    evidence = about_picture(picture.media_id, picture.device_id, picture.session_id, object_key=picture.object_key)
     await raise_alert(connection, "picture_missing", subject, MISSING_ALERT, evidence, picture.tenant_id)
     return Settled("missing", is_ours=True)
 

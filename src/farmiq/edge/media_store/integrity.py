@@ -13,7 +13,8 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from farmiq.edge.alerts import raise_alert
+from farmiq.edge.alerts import Kind as AlertKind
+from farmiq.edge.alerts import about_picture, raise_alert
 from farmiq.edge.media_store import store
 from farmiq.edge.media_store.handlers import MISSING_ALERT, REFUSED_ALERT
 from farmiq.edge.media_store.orphans import picture_behind
@@ -146,9 +147,9 @@ class Check:
             return True  # gone since it was listed: the next walk says so
         return (digest.size_bytes, digest.sha256.hex()) == (picture.size_bytes, picture.sha256)
 
-    async def _tell(self, picture: Picture, kind: str, alert: str, what: str) -> None:
+    async def _tell(self, picture: Picture, kind: AlertKind, alert: str, what: str) -> None:
         log.error("picture_lost", media_id=str(picture.media_id), object_key=picture.object_key, reason=what)
-        evidence = {"media_id": str(picture.media_id), "object_key": picture.object_key}
+        evidence = about_picture(picture.media_id, picture.device_id, picture.session_id, object_key=picture.object_key)
         subject = f"A picture of {picture.device_id} {what}"
         await raise_alert(self.connection, kind, subject, alert, evidence, picture.tenant_id)
 

@@ -10,6 +10,7 @@
 | `0006_queries` | the index of series, goodbyes in `device_liveness`, `telemetry_agg_unsent` |
 | `0008_jobs` | `job_runs`, `retired_samples`, indexes for retention |
 | `0010_media` | uploads from presign to verification in `media_objects`, `media_presign_pace` |
+| `0017_station_losses` | `station_losses` |
 
 Upgrades only, never back: a downgrade would drop columns and tables with accepted samples in them, and the promise leaves
 room for stored and declared lost alone. What a revision got wrong, the next one corrects; what is worse, a backup restores.

@@ -25,6 +25,7 @@ log = get_logger(__name__)
 Limit = Annotated[int, QueryParameter(ge=1, le=1000)]
 Tenant = Annotated[str, QueryParameter(pattern=ID_PATTERN, max_length=64)]
 WaitingLimit = Annotated[int, QueryParameter(ge=1, le=20_000)]
+WAITING_COUNTED_MAX = 10_000
 AnyTenant = Annotated[str | None, QueryParameter(pattern=ID_PATTERN, max_length=64)]
 
 
@@ -40,6 +41,14 @@ class SyncState(Struct, frozen=True, kw_only=True):
 class Entries(Struct, frozen=True):
     count: int
     entries: list[Entry]
+
+
+class OutboxEntries(Struct, frozen=True):
+    """`waiting` is how many events of the tenant wait, counted up to 10,000; null when no tenant was named."""
+
+    count: int
+    entries: list[Entry]
+    waiting: int | None = None
 
 
 class SyncDetail(Struct, frozen=True):
@@ -122,9 +131,16 @@ def routes(pool: Pool, *wakeups: Wakeup) -> list[Any]:
         )
 
     @get("/api/v1/sync/outbox", tags=["sync"])
-    async def outbox(status: FromQuery[Status | None] = None, limit: Limit = 100) -> Entries:
-        """Rows of the outbox without their payloads."""
-        return await _entries(pool, status, limit)
+    async def outbox(
+        status: FromQuery[Status | None] = None, limit: Limit = 100, tenant_id: AnyTenant = None
+    ) -> OutboxEntries:
+        """Rows of the outbox without their payloads; of all tenants, or of one."""
+        async with asking(pool) as connection:
+            found = await backlog.entries(connection, status, limit=limit, tenant_id=tenant_id)
+            waiting = None
+            if tenant_id is not None:
+                waiting = await backlog.waiting_of(connection, tenant_id, counted_max=WAITING_COUNTED_MAX)
+        return OutboxEntries(len(found), found, waiting)
 
     @post("/api/v1/sync/trigger", tags=["sync"], status_code=202, sync_to_thread=False)
     def trigger() -> Triggered:
@@ -140,10 +156,14 @@ def admin_routes(pool: Pool, wakeup: Wakeup, admin_token: str) -> list[Any]:
     guards = [require_bearer(admin_token)]
 
     @get("/api/v1/sync/detail", tags=["admin"], guards=guards)
-    async def detail() -> SyncDetail:
-        """Leases by forwarder, and the breaker of each tenant."""
+    async def detail(tenant_id: AnyTenant = None) -> SyncDetail:
+        """Leases by forwarder, and the breaker of each tenant; of all tenants, or of one."""
         async with asking(pool) as connection:
-            return SyncDetail(await holders.holders(connection), await store.links(connection))
+            held, links = await holders.holders(connection), await store.links(connection)
+        return SyncDetail(
+            [one for one in held if tenant_id in {None, one.tenant_id}],
+            [one for one in links if tenant_id in {None, one.tenant_id}],
+        )
 
     @get("/api/v1/sync/waiting", tags=["admin"], guards=guards)
     async def waiting(tenant_id: Tenant, limit: WaitingLimit = 20_000) -> Waiting:
@@ -187,9 +207,3 @@ def admin_routes(pool: Pool, wakeup: Wakeup, admin_token: str) -> list[Any]:
         return Unclaimed(count)
 
     return [detail, waiting, groups, dlq, redrive_dead_letters, unclaim_stuck]
-
-
-async def _entries(pool: Pool, status: Status | None, limit: int) -> Entries:
-    async with asking(pool) as connection:
-        found = await backlog.entries(connection, status, limit=limit)
-    return Entries(len(found), found)

@@ -13,7 +13,7 @@ from farmiq.edge.telemetry_timeseries.fleet import Fleet
 from farmiq.kit.clock import Clock
 from farmiq.kit.metrics import sampled_gauge
 from farmiq.kit.postgres import Connection
-from farmiq.timeseries.loss_totals import LossTotals, loss_totals
+from farmiq.timeseries.loss_totals import LossTotals, Lost, loss_totals
 
 
 class Counters:
@@ -39,7 +39,7 @@ class Counters:
         self._losses = LossTotals(registry)
         self._sampled_at = sampled_gauge(registry)
 
-    def saw(self, fleet: Fleet, losses: Mapping[str, int], open_alerts: Mapping[str, int], now: datetime) -> None:
+    def saw(self, fleet: Fleet, losses: Lost, open_alerts: Mapping[str, int], now: datetime) -> None:
         for state in ("online", "quiet", "never_heard"):
             self._devices.labels(state).set(getattr(fleet, state))
         self._spool_bytes.set(fleet.spool_bytes)

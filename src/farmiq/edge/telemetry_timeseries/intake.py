@@ -15,6 +15,7 @@ from farmiq.edge.telemetry_timeseries.liveness import Heard, gather
 from farmiq.edge.telemetry_timeseries.priorities import PRIORITY, PRIORITY_LOSS
 from farmiq.edge.telemetry_timeseries.sync_mode import SyncPlan, to_tell
 from farmiq.kit.postgres import Connection
+from farmiq.timeseries import station_losses
 from farmiq.timeseries import store as measurements
 from farmiq.timeseries.admission import Admission, Locked, admit_batches, admit_readings, declare_lost
 from farmiq.timeseries.announcement import with_due_times
@@ -91,6 +92,14 @@ async def record_loss(
         event = _event(origin, event_id, event_types.TELEMETRY_LOSS, loss.dropped_at, trace_id, loss, PRIORITY_LOSS)
         await outbox.append(connection, [event])
     return admission
+
+
+async def record_station_loss(
+    connection: Connection, origin: Origin, event_id: UUID, at: datetime, payload: bytes, recorded_at: datetime
+) -> None:
+    """Write what a weigh station gave up into the ledger. The event itself goes to the cloud as any other does."""
+    place = station_losses.Place(origin.tenant_id, origin.farm_id, origin.barn_id, origin.device_id)
+    await station_losses.record(connection, place, event_id, at, payload, recorded_at)
 
 
 async def hear(connection: Connection, messages: Sequence[Heard], received_at: datetime) -> None:

@@ -7,7 +7,7 @@ from uuid import UUID
 from farmiq import outbox
 from farmiq.contracts import event_types
 from farmiq.contracts.inference import InferenceCompleted
-from farmiq.edge.alerts import raise_alert
+from farmiq.edge.alerts import about_picture, raise_alert
 from farmiq.edge.media_store import store as media
 from farmiq.edge.vision_inference import store
 from farmiq.edge.vision_inference.at_work import AtWork
@@ -97,7 +97,9 @@ async def _settle_failure(connection: Connection, job: Job, trouble: Trouble, ve
     if not await store.give_up(connection, job, trouble):
         return False
     subject = f"A picture of {job.device_id} got no weight: {trouble.code}"
-    evidence = {"job_id": str(job.id), "media_id": str(job.media_id), "detail": trouble.message[:300]}
+    evidence = about_picture(
+        job.media_id, job.device_id, job.session_id, job_id=str(job.id), detail=trouble.message[:300]
+    )
     await raise_alert(connection, "inference_failed", subject, FAILED_ALERT, evidence, job.tenant_id)
     return True
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 
 from farmiq import outbox
-from farmiq.edge.alerts import close_alert, raise_alert
+from farmiq.edge.alerts import Kind, close_alert, raise_alert
 from farmiq.edge.media_store import intake as media
 from farmiq.edge.weighvision_session import store
 from farmiq.edge.weighvision_session.kept import Kept
@@ -22,7 +22,7 @@ from farmiq.kit.postgres import Connection, Pool
 from farmiq.timeseries.asking import asking
 
 PAGE_SESSIONS: Final = 200
-INCOMPLETE_KIND: Final = "weigh_session_incomplete"
+INCOMPLETE_KIND: Final[Kind] = "weigh_session_incomplete"
 
 log = get_logger(__name__)
 

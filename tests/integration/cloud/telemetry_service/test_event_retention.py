@@ -72,3 +72,11 @@ async def test_reports_of_batches_are_forgotten_and_weighings_only_when_asked(cl
     assert gone == {"recorded_weights": 2, "captured_images": 2, "inference_results": 1, "weight_sessions": 1}
     with pytest.raises(BadSettings, match="WEIGHING_RETENTION_DAYS"):
         jobs({"WEIGHING_RETENTION_DAYS": "-1"})
+
+
+async def test_a_loss_of_a_station_is_remembered_when_its_event_is_past_its_retention(cloud_pool: Pool) -> None:
+    body = other(1, event_type="station.loss", seconds=-400 * DAY_SECONDS)
+    await store_all(cloud_pool, delivery(body), delivery(body))
+    retention = job("cloud-event-retention", DEVICE_EVENT_RETENTION_DAYS="300")
+    await run_now(cloud_pool, retention, clock=StoppedClock(NOW + timedelta(days=1)))
+    assert (await count(cloud_pool, "device_events"), await count(cloud_pool, "station_losses")) == (0, 1)

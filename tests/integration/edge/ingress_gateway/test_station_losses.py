@@ -13,6 +13,8 @@ from farmiq.edge.ingress_gateway.handlers import ingest
 from farmiq.kit.ids import new_id
 from farmiq.kit.mqtt import Message
 from farmiq.kit.postgres import Pool
+from farmiq.timeseries import station_losses
+from farmiq.timeseries.loss_totals import loss_totals
 from support.gateway import register
 from support.telemetry import NOW, raw_message
 
@@ -48,6 +50,13 @@ async def test_a_loss_is_an_alert_and_goes_to_the_cloud(pool: Pool) -> None:
     assert alert.subject == "node-1 has given up 3 events and pictures: queue_full"
     assert (alert.evidence["pictures"], alert.evidence["events"]) == (2, {"weighvision.weight.recorded": 1})
     assert await pool.fetchval("SELECT count(*) FROM sync_outbox WHERE event_type = 'station.loss'") == 1
+    async with pool.acquire() as connection:
+        told = await station_losses.summary(connection, "demo")
+        day = await station_losses.recorded(connection, "demo", NOW - timedelta(hours=1), NOW + timedelta(hours=1))
+        totals = await loss_totals(connection)
+    assert (told.records, told.lost, told.pictures, len(told.sums)) == (1, 3, 2, 1)
+    assert (day.losses, day.lost, day.pictures, day.device_id) == (1, 3, 2, "node-1")
+    assert totals.of_stations == {"queue_full": 3}
 
 
 async def test_a_station_has_one_alert_a_day_however_often_it_loses_and_repeats(pool: Pool) -> None:
@@ -55,6 +64,8 @@ async def test_a_station_has_one_alert_a_day_however_often_it_loses_and_repeats(
     for _ in range(2):
         await ingest(pool, [said(LOSS, event_id), said(LOSS)], NOW)
     assert len(await alerts(pool)) == 1
+    async with pool.acquire() as connection:
+        assert (await station_losses.summary(connection, "demo")).records == 3, "each once in the ledger"
     async with pool.acquire() as connection:
         await acknowledge_alert(connection, (await alerts(pool))[0].id, by="ann", note="its disk is small")
     await ingest(pool, [said(LOSS)], NOW + timedelta(days=1))
@@ -68,3 +79,8 @@ async def test_a_loss_that_can_not_be_read_is_a_loss_all_the_same(pool: Pool, pa
     (alert,) = await alerts(pool)
     assert alert.subject.startswith("node-1 has given ")
     assert len(alert.subject) <= 300
+    async with pool.acquire() as connection:
+        told = await station_losses.summary(connection, "demo")
+        totals = await loss_totals(connection)
+    assert told.records == 1
+    assert sum(totals.of_stations.values()) >= 1, "whatever it was, it was something"

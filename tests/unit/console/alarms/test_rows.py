@@ -35,3 +35,22 @@ def test_both_kinds_say_what_was_seen() -> None:
         value=37.0, opened_at=NOW, last_seen_at=NOW,
     )  # fmt: skip
     assert of_rule(alert).evidence == {"cause": "disk", "value": 37.0}
+
+
+def test_an_alert_leads_to_its_session_its_device_and_its_page() -> None:
+    session = "01890000-0000-7000-8000-000000000000"
+    evidence = {"session_id": session, "device_id": "station-1", "missing": {}}
+    row = of_edge(EdgeAlert("e", "weigh_session_incomplete", "s", "open", NOW, NOW, evidence=evidence))
+    assert [lead.path for lead in row.leads] == [
+        f"/sessions/{session}", "/sessions?status=incomplete&range=1y", "/devices/station-1",
+    ]  # fmt: skip
+    hostile = {"session_id": "../people", "device_id": "javascript:alert(1)"}
+    assert of_edge(EdgeAlert("e", "picture_missing", "s", "open", NOW, NOW, evidence=hostile)).leads == ()
+
+
+def test_what_is_closed_is_not_red() -> None:
+    alert = Alert(
+        id="r", rule="FarmiqDataLost", labels={}, severity="critical", status="closed", summary="lost", value=37.0,
+        opened_at=NOW, last_seen_at=NOW, closed_at=NOW,
+    )  # fmt: skip
+    assert of_rule(alert).kind == "good"

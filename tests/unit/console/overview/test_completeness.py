@@ -16,7 +16,7 @@ def found(
 
 
 def test_what_is_on_its_way_is_not_missing() -> None:
-    assert found(Summary(1000), Summary(990)) == Completeness(990)
+    assert found(Summary(1000), Summary(990)) == Completeness(990, on_the_way=10)
     assert found(Summary(1000), Summary(1010)) == Completeness(1010), "the cloud was asked later"
 
 
@@ -58,3 +58,17 @@ def test_half_an_answer_is_none() -> None:
     nothing = found(Summary(0), Summary(0))
     assert nothing is not None
     assert nothing.percent is None
+
+
+def test_devices_of_the_tenants_other_edges_make_up_for_nothing_here() -> None:
+    here = Summary(1000, by_device={"node-1": 600, "node-2": 400})
+    cloud = Summary(9000, by_device={"node-1": 600, "node-2": 85, "elsewhere-1": 8315})
+    assert found(here, cloud, oldest_seconds=GRACE_SECONDS) == Completeness(9000, at_edge=315)
+
+
+def test_over_a_cut_link_nothing_is_on_its_way() -> None:
+    day = Day(Summary(1000), Summary(685))
+    told = completeness(day, None, outbox_oldest_seconds=0.4, samples_per_second=100, is_link_up=False)
+    assert told == Completeness(685, at_edge=315)
+    up = completeness(day, None, outbox_oldest_seconds=0.4, samples_per_second=100)
+    assert up == Completeness(685, on_the_way=315), "the page says so beside the 100 %"

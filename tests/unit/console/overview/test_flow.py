@@ -127,3 +127,17 @@ def test_a_link_is_down_when_requests_fail_and_stuck_when_nothing_comes_back() -
     assert state(Link("demo")).state == "up", "a tenant that never sent anything"
     assert state(None).state == "unknown"
     assert state(Link("demo", 0, last_acked_at=NOW), is_away=True).state == "unknown"
+
+
+@pytest.mark.parametrize("state", ["down", "refused", "stuck"])
+def test_pictures_do_not_move_over_a_cut_link(state: Any) -> None:
+    found = hop("pictures", link=LinkNow(state, CUT_AT))
+    assert (found.kind, found.word, found.is_moving) == ("bad", "cut, and nothing waits", False)
+
+
+def test_a_link_is_not_up_while_the_clouds_entrance_is_away_unless_something_goes_through() -> None:
+    def state(silent_seconds: float, *, is_away: bool) -> str:
+        figures = Figures(link=Link("demo", last_acked_at=NOW - timedelta(seconds=silent_seconds)))
+        return link_now(figures, Outbox(0, 0.0, 0), NOW, is_forwarder_away=False, is_entrance_away=is_away).state
+
+    assert (state(60, is_away=False), state(60, is_away=True), state(1, is_away=True)) == ("up", "stuck", "up")

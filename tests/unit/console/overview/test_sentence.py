@@ -3,12 +3,27 @@
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any
+from uuid import UUID
 
 import pytest
 from msgspec.structs import replace
 
 from farmiq.console.overview.completeness import Completeness
-from farmiq.console.overview.figures import Bus, Day, Figures, Fleet, LatestLoss, Lost, Pictures, Summary
+from farmiq.console.overview.figures import (
+    Bus,
+    Day,
+    Figures,
+    Fleet,
+    IncompleteSession,
+    LatestLoss,
+    Lost,
+    PictureCounts,
+    Pictures,
+    StationsLost,
+    Summary,
+    WaitingPicture,
+    Weighings,
+)
 from farmiq.console.overview.sentence import KINDS, moment, sentence
 from farmiq.console.overview.situation import Absence, LinkNow, Outbox, Situation
 
@@ -212,3 +227,43 @@ def test_well_is_said_only_when_nothing_is_lost_missing_late_given_up_or_away() 
 def test_a_moment_of_another_day_has_its_day() -> None:
     assert moment(NOW, NOW) == "12:30:00"
     assert moment(NOW - timedelta(days=1), NOW) == "2026-11-15 12:30"
+
+
+def incomplete(number: int, device_id: str = "station-1", **pictures: int) -> IncompleteSession:
+    return IncompleteSession(UUID(int=number), device_id, CUT_AT, PictureCounts(**pictures))
+
+
+def test_not_everything_is_stored_while_a_weigh_session_lacks_pictures() -> None:
+    said = sentence(with_figures(weighings=Weighings([incomplete(1, unheard=2, awaited=1), incomplete(2, refused=1)])))
+    assert said.kind == "warn"
+    assert said.text == (
+        "2 weigh sessions at station-1 are incomplete since 12:03:05: 3 pictures are not at the edge, 1 picture was refused."
+    )
+    assert said.advice[0].path == "/sessions?status=incomplete&range=1y"
+    unended = sentence(with_figures(weighings=Weighings([incomplete(1), incomplete(2, "station-2")], next="x")))
+    assert unended.headline == "More than 2 weigh sessions are incomplete since 12:03:05: their end never came."
+
+
+def test_what_a_weigh_station_gave_up_is_as_bad_as_lost_samples() -> None:
+    lost = StationsLost(2, 7, 4, 1, CUT_AT, "station-1")
+    for day in (Day(Summary(1, stations_lost=lost), Summary(1)), Day(Summary(1), Summary(1, stations_lost=lost))):
+        said = sentence(with_figures(day=day))
+        assert (said.kind, said.headline) == (
+            "bad", "station-1 gave up 7 events and pictures, the last time at 12:03:05.",
+        )  # fmt: skip
+        cut = sentence(at(figures=replace(at().figures, day=day), link=LinkNow("down", CUT_AT)))
+        assert "Nothing is lost." not in cut.text
+    several = sentence(with_figures(day=Day(Summary(1, stations_lost=StationsLost(3, 0, 0, 2)), Summary(1))))
+    assert several.headline == "2 weigh stations gave up something, and can't say how much."
+
+
+def test_the_tile_counts_what_stations_gave_up_too() -> None:
+    day = Day(Summary(1, stations_lost=StationsLost(2, 7, 4, 1)), Summary(1))
+    assert at(figures=replace(at().figures, day=day), completeness=Completeness(1, lost=5)).lost == 12
+    assert at(figures=Figures(), completeness=None).lost is None
+
+
+def test_pictures_that_wait_for_long_are_not_called_stored() -> None:
+    waiting = Pictures(pending_count=4, entries=[WaitingPicture(NOW - timedelta(minutes=9))])
+    said = sentence(with_figures(pictures=waiting))
+    assert (said.kind, said.headline) == ("busy", "4 pictures are at the edge and not in the cloud yet.")

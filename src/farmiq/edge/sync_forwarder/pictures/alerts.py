@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Final
 
-from farmiq.edge.alerts import close_alert, raise_alert
+from farmiq.edge.alerts import Kind, close_alert, raise_alert
 from farmiq.edge.sync_forwarder.pictures.store import Claimed
 from farmiq.kit.postgres import Connection
 from farmiq.outbox.verdicts import Failure
 
-KIND: Final = "media_transfer_failed"
+KIND: Final[Kind] = "media_transfer_failed"
 
 
 async def raise_given_up(connection: Connection, transfer: Claimed, failure: Failure) -> None:

@@ -5,6 +5,7 @@ from litestar import get, post
 from litestar.params import FromQuery, JSONBody, QueryParameter
 from msgspec import Meta, Struct
 
+from farmiq.contracts.ids import ID_PATTERN
 from farmiq.edge.sync_forwarder.pictures import store
 from farmiq.edge.sync_forwarder.pictures.alerts import close_settled
 from farmiq.edge.sync_forwarder.pictures.store import Chosen, State, TransferEntry
@@ -20,11 +21,12 @@ Limit = Annotated[int, QueryParameter(ge=1, le=1000)]
 Named = Annotated[
     list[UUID] | None, QueryParameter(name="media_id", description="Only these pictures, whatever their state")
 ]
+AnyTenant = Annotated[str | None, QueryParameter(pattern=ID_PATTERN, max_length=64)]
 NAMED_MAX = 1000
 
 
 class Transfers(Struct, frozen=True, kw_only=True):
-    """The counts are of all pictures, up to 50,000 of a state; `entries` are those of the state that was asked for."""
+    """The counts are of the tenant, or of all, up to 50,000 of a state; `entries` are those of the state that was asked for."""
 
     pending_count: int
     sending_count: int
@@ -57,16 +59,18 @@ class MediaRedriven(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 def picture_routes(pool: Pool) -> list[Any]:
     @get("/api/v1/sync/media", tags=["sync"])
-    async def media(status: FromQuery[State | None] = None, limit: Limit = 100, named: Named = None) -> Transfers:
-        """Pictures on their way to the cloud, and those that were given up, with the reason."""
+    async def media(
+        status: FromQuery[State | None] = None, limit: Limit = 100, named: Named = None, tenant_id: AnyTenant = None
+    ) -> Transfers:
+        """Pictures on their way to the cloud, and those that were given up, with the reason; of all tenants, or of one."""
         if named is not None and (status is not None or len(named) > NAMED_MAX):
             raise ApiError(400, "invalid_request", f"Give either `status` or at most {NAMED_MAX} times `media_id`")
         async with asking(pool) as connection:
-            counts = await store.counts(connection)
+            counts = await store.counts(connection, tenant_id)
             if named is None:
-                found = await store.entries(connection, status, limit=limit)
+                found = await store.entries(connection, status, limit=limit, tenant_id=tenant_id)
             else:
-                found = await store.named(connection, named)
+                found = [one for one in await store.named(connection, named) if tenant_id in {None, one.tenant_id}]
         return Transfers(
             pending_count=counts["pending"],
             sending_count=counts["sending"],

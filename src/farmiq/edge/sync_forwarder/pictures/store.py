@@ -88,6 +88,7 @@ SELECT 'pending' AS state, count(*) AS pictures FROM (SELECT FROM media_transfer
 UNION ALL SELECT 'sending', count(*) FROM (SELECT FROM media_transfers WHERE state = 'sending' LIMIT $1) AS sending
 UNION ALL SELECT 'failed', count(*) FROM (SELECT FROM media_transfers WHERE state = 'failed' LIMIT $1) AS failed
 """
+_COUNTS_OF_TENANT: Final = _COUNTS.replace(" LIMIT", " AND tenant_id = $2 LIMIT")
 _ENTRIES: Final = """
 SELECT media_id, tenant_id, farm_id, barn_id, device_id, session_id, object_key, mime_type, size_bytes, captured_at, state,
        attempt_count, next_attempt_at, claimed_by, lease_expires_at, last_error_code, last_error_message, failed_at, sent_at,
@@ -101,6 +102,12 @@ _WHERE: Final[dict[State | None, str]] = {
     "sent": "WHERE state = 'sent' ORDER BY sent_at DESC LIMIT $1",
     "failed": "WHERE state = 'failed' ORDER BY tenant_id, failed_at DESC LIMIT $1",
 }
+# Those of the tenant in the order of its index; else what there is of the tenant among the first of all.
+_WHERE_OF_TENANT: Final[dict[State | None, str]] = {
+    "pending": "WHERE state = 'pending' AND tenant_id = $2 ORDER BY tenant_id, next_attempt_at, media_id LIMIT $1",
+    "failed": "WHERE state = 'failed' AND tenant_id = $2 ORDER BY tenant_id, failed_at DESC LIMIT $1",
+}
+_AMONG_THE_FIRST: Final = "SELECT * FROM ({rows}) AS looked_at WHERE tenant_id = $2 LIMIT $3"
 _NAMED: Final = "WHERE media_id = ANY ($1) ORDER BY media_id"
 _RETIRE: Final = """
 DELETE FROM media_transfers WHERE media_id = ANY (ARRAY(
@@ -231,13 +238,26 @@ async def failures(connection: Connection) -> dict[tuple[str, str], int]:
     return {(row["tenant_id"], row["last_error_code"] or ""): row["pictures"] for row in rows}
 
 
-async def counts(connection: Connection) -> dict[str, int]:
+async def counts(connection: Connection, tenant_id: str | None = None) -> dict[str, int]:
     """Of each state in which something is still to be done."""
-    return {row["state"]: row["pictures"] for row in await connection.fetch(_COUNTS, COUNTED_MAX)}
+    if tenant_id is None:
+        rows = await connection.fetch(_COUNTS, COUNTED_MAX)
+    else:
+        rows = await connection.fetch(_COUNTS_OF_TENANT, COUNTED_MAX, tenant_id)
+    return {row["state"]: row["pictures"] for row in rows}
 
 
-async def entries(connection: Connection, state: State | None, *, limit: int) -> list[TransferEntry]:
-    return [_entry(row) for row in await connection.fetch(_ENTRIES + _WHERE[state], limit)]
+async def entries(
+    connection: Connection, state: State | None, *, limit: int, tenant_id: str | None = None
+) -> list[TransferEntry]:
+    if tenant_id is None:
+        rows = await connection.fetch(_ENTRIES + _WHERE[state], limit)
+    elif state in _WHERE_OF_TENANT:
+        rows = await connection.fetch(_ENTRIES + _WHERE_OF_TENANT[state], limit, tenant_id)
+    else:
+        among = _AMONG_THE_FIRST.format(rows=_ENTRIES + _WHERE[state])
+        rows = await connection.fetch(among, COUNTED_MAX, tenant_id, limit)
+    return [_entry(row) for row in rows]
 
 
 async def named(connection: Connection, media_ids: Sequence[UUID]) -> list[TransferEntry]:
