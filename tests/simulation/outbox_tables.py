@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 
 from farmiq.edge.sync_forwarder import store as sync_store
-from farmiq.outbox import backlog, claim, fencing, recovery, renew, settle
+from farmiq.outbox import backlog, claim, fencing, recovery, renew, settle, suspects, verdicts
 from simulation.database import Database, Row, Statement, Tables
 
 append = import_module("farmiq.outbox.append")  # the package gives its name to the function
@@ -111,7 +111,17 @@ def _claim(
         "id", "claim_token", "attempt_count", "tenant_id", "farm_id", "barn_id", "device_id", "session_id", "event_type",
         "occurred_at", "created_at", "trace_id", "priority", "payload",
     )  # fmt: skip
-    return [Row((name, getattr(row, name)) for name in names) for row in claimed]
+    return [
+        Row(((name, getattr(row, name)) for name in names), is_suspect=row.code == verdicts.LEASE_EXPIRED)
+        for row in claimed
+    ]
+
+
+def _sending(database: Database, ids: Sequence[UUID], tokens: Sequence[int]) -> int:
+    held = _held(database, ids, tokens)
+    for row in held:
+        _write(database, row._replace(status="sending"))
+    return len(held)
 
 
 def _tenants(database: Database) -> list[Row]:
@@ -191,7 +201,9 @@ def _expired(database: Database, limit: int) -> list[Row]:
     rows = [row for row in database.tables["outbox"].values() if row.status in _IN_FLIGHT]
     over = [row for row in rows if row.lease_expires_at is None or row.lease_expires_at < database.now]
     names = ("id", "claim_token", "attempt_count", "claimed_by")
-    return [Row((name, getattr(row, name)) for name in names) for row in over[:limit]]
+    return [
+        Row(((name, getattr(row, name)) for name in names), was_alone=row.status == "sending") for row in over[:limit]
+    ]
 
 
 def _due(database: Database) -> list[Row]:
@@ -256,6 +268,7 @@ STATEMENTS: Mapping[str, Statement] = {
     claim._CLAIM_FROM: _claim,
     claim._TENANTS: _tenants,
     fencing._OURS: _ours,
+    suspects._SENDING: _sending,
     settle._ACK: _ack,
     settle._ACKED: _acked,
     settle._RETURN: _return,

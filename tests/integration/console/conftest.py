@@ -58,7 +58,7 @@ async def all_routes(tmp_path: Path) -> AsyncIterator[Litestar]:
     life = Lifetime("console")
     settings = ConsoleSettings(console_state_dir=str(tmp_path), console_tenants=("north",))
     async with open_session("console") as session:
-        neighbours = Neighbours(settings, session)
+        neighbours = Neighbours(session, settings.addresses(), settings.tokens())
         store, alerts = Store(tmp_path / "routes"), AlertStore(tmp_path / "routes")
         desk = Desk(settings, neighbours, Pulse(neighbours, life.clock), store, alerts, life.clock, PLACES)
         yield Litestar(console_routes(desk, life))

@@ -31,33 +31,8 @@ from support.waiting import eventually
 
 EDGE = "farmiq.edge.migrations"
 CLOUD = "farmiq.cloud.migrations"
-EDGE_REVISIONS = [
-    "edge_0001",
-    "edge_0002",
-    "edge_0003",
-    "edge_0004",
-    "edge_0005",
-    "edge_0006",
-    "edge_0007",
-    "edge_0008",
-    "edge_0009",
-    "edge_0010",
-    "edge_0011",
-    "edge_0012",
-    "edge_0013",
-    "edge_0014",
-    "edge_0015",
-    "edge_0016",
-]
-CLOUD_REVISIONS = [
-    "cloud_0001",
-    "cloud_0002",
-    "cloud_0003",
-    "cloud_0004",
-    "cloud_0005",
-    "cloud_0006",
-    *(f"cloud_{number:04d}" for number in range(7, 14)),
-]
+EDGE_REVISIONS = [f"edge_{number:04d}" for number in range(1, 18)]
+CLOUD_REVISIONS = [f"cloud_{number:04d}" for number in range(1, 15)]
 
 MakePackage = Callable[..., str]
 
