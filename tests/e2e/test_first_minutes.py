@@ -78,7 +78,7 @@ def test_cut_off_from_the_cloud_the_backlog_grows_and_is_safe_at_the_edge(farm: 
     assert later["stored"] == cut["stored"]
     verdict = audited(farm)
     assert verdict["in_flight_at"]["edge_outbox"] >= cut["edge"]["samples"]
-    assert verdict["stored"] == cut["stored"]
+    assert verdict["stored"] >= cut["stored"]
 
 
 def test_a_value_that_is_sent_meanwhile_is_accepted_and_not_in_the_cloud_yet(farm: Farm) -> None:
@@ -200,14 +200,22 @@ def test_a_row_stored_twice_at_the_edge_does_not_balance(farm: Farm) -> None:
 
 def test_coverage_cut_at_either_tier_does_not_balance(farm: Farm) -> None:
     """What the outbox has delivered and the cloud has not any more; and what the cloud has and the edge forgot."""
-    cut = "UPDATE streams SET received = received - '{[5,9)}' WHERE device_id = 'node-1'"
-    undo = "UPDATE streams SET received = received + '{[5,9)}' WHERE device_id = 'node-1'"
-    cuts: list[tuple[Tier, str]] = [("cloud", "lost_after_edge"), ("edge", "edge_lacks")]
-    for tier, kind in cuts:
-        with changed_by_hand(farm, tier, cut, undo):
-            found = {one["kind"]: one for one in audited(farm, exits.UNBALANCED)["findings"]}
-            assert (found[kind]["first_seq"], found[kind]["last_seq"]) == (5, 8)
-            assert found["not_covered"]["tier"] == tier
+    change = "UPDATE streams SET received = received {} '{{[{},{})}}' WHERE device_id = 'node-1'"
+    cuts: list[tuple[Tier, int, int]] = [("cloud", 5, 9), ("edge", 11, 15)]
+    for tier, first, end in cuts:
+        farm.fetch(tier, change.format("-", first, end))
+    try:
+        findings = audited(farm, exits.UNBALANCED)["findings"]
+    finally:
+        for tier, first, end in cuts:
+            farm.fetch(tier, change.format("+", first, end))
+    ranges = {(one["kind"], one["tier"], one["first_seq"], one["last_seq"]) for one in findings}
+    assert {
+        ("lost_after_edge", None, 5, 8),
+        ("not_covered", "cloud", 5, 8),
+        ("edge_lacks", None, 11, 14),
+        ("not_covered", "edge", 11, 14),
+    } <= ranges
 
 
 def test_a_picture_with_another_checksum_or_without_its_object_does_not_balance(farm: Farm) -> None:

@@ -6,7 +6,8 @@ from typing import Final
 from farmiq.audit.balance import Balance, Reading, balance
 from farmiq.audit.findings import Finding, is_doubtful
 
-PAUSES_SECONDS: Final = (0.3, 1.0, 2.0, 4.0)
+PAUSES_SECONDS: Final = (0.3, 1.0, 2.0, 4.0, 8.0)
+"""In all longer than a service takes that was killed with messages in hand: nobody can see those until they are given back."""
 
 Look = Callable[[], Awaitable[Reading]]
 Pause = Callable[[float], Awaitable[None]]

@@ -79,7 +79,7 @@ def _show(verdict: Balance) -> None:
     say(sentence(verdict))
     say()
     page = console()
-    put(page, devices_table(verdict.devices[:DEVICES_SHOWN]))
+    put(page, devices_table(telling_first(verdict.devices)[:DEVICES_SHOWN]))
     _and_more(len(verdict.devices) - DEVICES_SHOWN, "devices")
     _show_hours(verdict)
     for weighing in verdict.weighings:
@@ -91,6 +91,11 @@ def _show(verdict: Balance) -> None:
     say()
     for note in notes(verdict):
         say(f"· {note}")
+
+
+def telling_first(devices: Iterable[DeviceBalance]) -> list[DeviceBalance]:
+    """Those that do not balance, then those with something lost or on its way, then the others."""
+    return sorted(devices, key=lambda device: (not device.findings, device.captured == device.stored))
 
 
 def devices_table(devices: Iterable[DeviceBalance]) -> "Table":

@@ -11,7 +11,7 @@ from farmiq.audit.devices import DeviceBalance, Hour
 from farmiq.audit.findings import found
 from farmiq.cli import exits
 from farmiq.cli.audit_progress import Lines
-from farmiq.cli.audit_report import finding_lines, notes, sentence, tell, uneven_hours
+from farmiq.cli.audit_report import finding_lines, notes, sentence, tell, telling_first, uneven_hours
 
 AT = datetime(2026, 11, 1, 12, tzinfo=UTC)
 DEVICE = DeviceBalance(
@@ -109,6 +109,12 @@ def test_what_was_not_looked_at_is_said() -> None:
     assert any("1 more devices of other edges" in note for note in said)
     assert any("2 media.stored" in note for note in said)
     assert said[-1] == "more"
+
+
+def test_devices_that_do_not_balance_stand_first() -> None:
+    done = replace(DEVICE, device_id="a", stored=DEVICE.captured)
+    wrong = replace(DEVICE, device_id="z", findings=[GAP])
+    assert [one.device_id for one in telling_first([done, DEVICE, wrong])] == ["z", "node-1", "a"]
 
 
 def test_progress_is_said_only_when_it_takes_long() -> None:
