@@ -4,11 +4,14 @@ The tests run in the order in which they stand here, on one farm, with the real 
 
 import json
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import boto3
 import pytest
 
-from e2e.farm import FARMIQ, Farm
+from e2e.farm import FARMIQ, Farm, Tier
 from farmiq.cli import exits
 from farmiq.stack.state import read_state
 from support.waiting import wait_for
@@ -36,6 +39,26 @@ def heal_and_count(farm: Farm) -> Any:
     return healed
 
 
+def audited(farm: Farm, code: int = exits.OK) -> Any:
+    """What the audit tells, and that its sum holds."""
+    answer = farm.command("audit", "--json")
+    assert answer.returncode == code, answer.stdout[-3000:] + answer.stderr
+    verdict = json.loads(answer.stdout)
+    assert verdict["balanced"] is (code == exits.OK)
+    parts = ("stored", "lost", "in_flight", "dead_lettered", "unexplained")
+    assert verdict["captured"] == sum(verdict[part] for part in parts)
+    return verdict
+
+
+@contextmanager
+def changed_by_hand(farm: Farm, tier: Tier, statement: str, undo: str) -> Iterator[None]:
+    farm.fetch(tier, statement)
+    try:
+        yield
+    finally:
+        farm.fetch(tier, undo)
+
+
 def test_the_page_is_where_it_is_said_to_be_and_no_browser_is_no_error(farm: Farm) -> None:
     farm.wait_until_cloud_has(1)
     opened = farm.command("open", "--no-browser")
@@ -56,6 +79,9 @@ def test_cut_off_from_the_cloud_the_backlog_grows_and_is_safe_at_the_edge(farm: 
     later = told(farm, "demo", "status")
     assert later["edge"]["samples"] > cut["edge"]["samples"]
     assert later["stored"] == cut["stored"]
+    verdict = audited(farm)
+    assert verdict["in_flight_at"]["edge_outbox"] >= cut["edge"]["samples"]
+    assert verdict["stored"] == cut["stored"]
 
 
 def test_a_value_that_is_sent_meanwhile_is_accepted_and_not_in_the_cloud_yet(farm: Farm) -> None:
@@ -79,6 +105,11 @@ def test_healed_everything_arrives_and_nothing_is_lost(farm: Farm) -> None:
     heal_and_count(farm)
     (row,) = farm.fetch("cloud", "SELECT metric_value, unit FROM telemetry_raw WHERE device_id = 'pump-7'")
     assert (row["metric_value"], row["unit"]) == (4.2, "C")
+    devices = {device["device_id"]: device for device in audited(farm)["devices"]}
+    assert (devices["pump-7"]["captured"], devices["pump-7"]["stored"]) == (1, 1)
+    assert devices["node-1"]["stored"] > 0
+    told_people = farm.command("audit").stdout
+    assert "Balanced: 2 devices, " in told_people
 
 
 def test_without_a_broker_the_node_keeps_everything_also_when_the_relay_is_killed(farm: Farm) -> None:
@@ -92,6 +123,7 @@ def test_without_a_broker_the_node_keeps_everything_also_when_the_relay_is_kille
     assert status["routes"] == cut["routes"], "a cut stays a cut"
     assert status["devices"]["samples"] > cut["devices"]["samples"] > 0
     assert "on the node's spool, room for" in status["devices"]["safe"]
+    assert audited(farm)["in_flight_at"]["node_spool"] >= cut["devices"]["samples"]
     heal_and_count(farm)
 
 
@@ -100,6 +132,9 @@ def test_without_its_database_the_edge_acknowledges_nothing_and_nothing_is_lost(
     assert cut["routes"]["edge-db"] == ["down"]
     assert cut["edge"]["samples"] is None
     assert cut["devices"]["samples"] > 0
+    refused = farm.command("audit")
+    assert refused.returncode == exits.FAILED
+    assert "the audit could not be finished" in refused.stderr
     heal_and_count(farm)
     wait_for(lambda: read_state(farm.home).is_healthy, 60, "every service to be healthy again")
 
@@ -137,3 +172,75 @@ def test_watch_tells_the_same_a_line_a_second(farm: Farm) -> None:
     line = farm.command("watch", "--for", "0").stdout
     assert "captured" in line
     assert "lost 0" in line
+
+
+def test_a_row_deleted_from_the_cloud_by_hand_does_not_balance(farm: Farm) -> None:
+    keep = "CREATE TABLE kept AS SELECT * FROM telemetry_raw WHERE device_id = 'node-1' AND seq IN (5, 6)"
+    farm.fetch("cloud", keep)
+    delete = "DELETE FROM telemetry_raw WHERE device_id = 'node-1' AND seq IN (5, 6)"
+    with changed_by_hand(farm, "cloud", delete, "INSERT INTO telemetry_raw SELECT * FROM kept"):
+        told_people = farm.command("audit")
+        assert told_people.returncode == exits.UNBALANCED
+        assert "Does not balance: " in told_people.stdout
+        assert "✗ node-1 at the cloud: 2, sequences 5 to 6 of stream " in told_people.stdout
+        assert "last seen: " in told_people.stdout
+
+
+def test_a_row_stored_twice_at_the_edge_does_not_balance(farm: Farm) -> None:
+    insert = """INSERT INTO telemetry_raw (id, tenant_id, farm_id, barn_id, device_id, occurred_at, metric_type, metric_value,
+                                           stream_id, seq, sensor)
+                SELECT '00000000-0000-0000-0000-000000000001', tenant_id, farm_id, barn_id, device_id, occurred_at,
+                       metric_type, metric_value, stream_id, seq, sensor
+                  FROM telemetry_raw WHERE device_id = 'node-1' AND seq = 5"""
+    undo = "DELETE FROM telemetry_raw WHERE id = '00000000-0000-0000-0000-000000000001'"
+    with changed_by_hand(farm, "edge", insert, undo):
+        verdict = audited(farm, exits.UNBALANCED)
+        assert [(one["kind"], one["tier"], one["count"]) for one in verdict["findings"]] == [
+            ("stored_twice", "edge", 1)
+        ]
+        assert verdict["stored_twice"] == 1
+
+
+def test_coverage_cut_at_either_tier_does_not_balance(farm: Farm) -> None:
+    """What the outbox has delivered and the cloud has not any more; and what the cloud has and the edge forgot."""
+    cut = "UPDATE streams SET received = received - '{[5,9)}' WHERE device_id = 'node-1'"
+    undo = "UPDATE streams SET received = received + '{[5,9)}' WHERE device_id = 'node-1'"
+    cuts: list[tuple[Tier, str]] = [("cloud", "lost_after_edge"), ("edge", "edge_lacks")]
+    for tier, kind in cuts:
+        with changed_by_hand(farm, tier, cut, undo):
+            found = {one["kind"]: one for one in audited(farm, exits.UNBALANCED)["findings"]}
+            assert (found[kind]["first_seq"], found[kind]["last_seq"]) == (5, 8)
+            assert found["not_covered"]["tier"] == tier
+
+
+def test_a_picture_with_another_checksum_or_without_its_object_does_not_balance(farm: Farm) -> None:
+    in_both = wait_for(
+        lambda: farm.fetch(
+            "cloud", "SELECT id, sha256, bucket, object_key FROM media_objects WHERE state = 'stored' LIMIT 1"
+        ),
+        120,
+        "a picture in the cloud",
+    )
+    picture = in_both[0]
+    change = "UPDATE media_objects SET sha256 = $2 WHERE id = $1"
+    farm.fetch("cloud", change, picture["id"], "0" * 64)
+    try:
+        found = {one["kind"]: one for one in audited(farm, exits.UNBALANCED)["findings"]}
+        assert found["picture_differs"]["subject"] == str(picture["id"])
+    finally:
+        farm.fetch("cloud", change, picture["id"], picture["sha256"])
+    variables = farm.environment()
+    store = boto3.client(
+        "s3",
+        endpoint_url=variables["CLOUD_S3_ENDPOINT"],
+        aws_access_key_id=variables["CLOUD_S3_ACCESS_KEY"],
+        aws_secret_access_key=variables["CLOUD_S3_SECRET_KEY"],
+        region_name="us-east-1",
+    )
+    place = {"Bucket": picture["bucket"], "Key": picture["object_key"]}
+    body = store.get_object(**place)["Body"].read()
+    store.delete_object(**place)
+    found = {one["kind"]: one for one in audited(farm, exits.UNBALANCED)["findings"]}
+    assert (found["picture_object"]["tier"], found["picture_object"]["subject"]) == ("cloud", picture["object_key"])
+    store.put_object(**place, Body=body)
+    audited(farm)

@@ -13,7 +13,7 @@ for again, and counts only when the same sequences look wrong each time.
 - `findings.py`   what can be wrong, in words, and what has been wrong each time it was asked (pure)
 - `balance.py`    everything together, and the verdict (pure)
 - `answers.py`    what the tiers say, as far as it is needed
-- `asking.py`     asking them, in order
+- `asking.py`, `weighing_asking.py` asking them, in order
 - `spools.py`     the nodes of this machine
 - `rounds.py`     asking again
 """

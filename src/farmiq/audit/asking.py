@@ -4,6 +4,7 @@ A sample moves from the node to the cloud. Whoever asks the cloud first and the 
 moves meanwhile is counted as on its way, and the cloud never seems to have something that the edge has not.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ from farmiq.audit.balance import DeadLetters, Reading, TenantReading
 from farmiq.audit.devices import DeviceReading, Situation
 from farmiq.audit.spools import local_spools
 from farmiq.audit.streams import NodeAccount, Packs
+from farmiq.audit.weighing_asking import CLOUD_MEDIA, MEDIA, SESSIONS, Scope, ask_cloud, ask_edge
 from farmiq.console.fleet.answers import Device, Devices
 from farmiq.console.neighbours import Neighbours
 from farmiq.contracts import event_types
@@ -33,6 +35,9 @@ HOURS_MAX: Final = timedelta(days=31)
 DEVICES_A_PAGE: Final = 20
 WATCHED_QUEUES: Final = frozenset({"cloud-telemetry-service", "cloud-media-store"})
 """Whose dead letters are accepted things that are not stored. What analytics makes of them can be made again."""
+
+SERVICES: Final = (EDGE, SYNC, GATEWAY, SESSIONS, MEDIA, ENTRANCE, CLOUD, CLOUD_MEDIA)
+"""Everybody who is asked."""
 
 OnDevices = Callable[[str, int], None]
 
@@ -97,18 +102,22 @@ async def _tenant(
     on_devices: OnDevices,
     notes: list[str],
 ) -> TenantReading:
+    scope = Scope(tenant_id, asked.device_id, asked.since or window[0], window[1])
     cloud = await _accounts(neighbours, CLOUD, tenant_id, asked, window, on_devices)
+    weighed = await ask_cloud(neighbours, scope)
     letters = await _dead_letters(neighbours, tenant_id) if any(queue.dead for queue in bus) else []
     waiting = await neighbours.get(SYNC, "/api/v1/sync/waiting", answers.Waiting, tenant_id=tenant_id)
     edge = await _accounts(neighbours, EDGE, tenant_id, asked, window, on_devices)
     registered = await _registered(neighbours, tenant_id, asked.device_id)
+    bus_waiting = sum(queue.waiting + queue.retrying for queue in bus if queue.service == CLOUD)
+    weighings = await ask_edge(neighbours, scope, weighed, waiting, bus_waiting, registered.values())
     nodes, troubles = local_spools(_folders(asked, registered))
     notes += troubles
     situation = Situation(
         tenant_id=tenant_id,
         retired={"edge": edge.retired, "cloud": cloud.retired},
         is_outbox_complete=waiting.is_complete,
-        bus_waiting=sum(queue.waiting + queue.retrying for queue in bus if queue.service == CLOUD),
+        bus_waiting=bus_waiting,
         is_raw_sent=plan.mode != "aggregated",
         are_aggregates_sent=plan.mode != "raw",
     )
@@ -128,7 +137,15 @@ async def _tenant(
     ]
     wanted = [one for one in devices if asked.since is None or _is_of(one, asked.since)]
     elsewhere = sorted({*cloud.devices} - here)
-    return TenantReading(situation=situation, devices=wanted, dead_letters=letters, elsewhere=elsewhere)
+    return TenantReading(
+        situation=situation,
+        devices=wanted,
+        weighings=weighings,
+        dead_letters=letters,
+        events_waiting=_others(waiting, is_dead=False),
+        events_dead=_others(waiting, is_dead=True),
+        elsewhere=elsewhere,
+    )
 
 
 async def _accounts(
@@ -210,6 +227,13 @@ def _outbox(waiting: answers.Waiting) -> tuple[dict[UUID, Packs], dict[tuple[str
         stream_id: Packs(waiting_spans, dead_spans, waiting.is_complete)
         for stream_id, (waiting_spans, dead_spans) in spans.items()
     }, singles
+
+
+def _others(waiting: answers.Waiting, *, is_dead: bool) -> dict[str, int]:
+    """Events that are no samples, by type."""
+    samples = (event_types.TELEMETRY_INGESTED, event_types.TELEMETRY_BATCH_INGESTED)
+    others = [event.event_type for event in waiting.events if event.is_dead is is_dead]
+    return dict(Counter(name for name in others if name not in samples))
 
 
 def said_by(device: Device | None) -> dict[UUID, NodeAccount]:

@@ -1,7 +1,8 @@
 """Everything together: captured = stored + declared lost + in flight, or not. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -9,6 +10,9 @@ from msgspec.structs import replace
 from farmiq.audit.devices import DeviceBalance, DeviceReading, Situation, balance_device
 from farmiq.audit.findings import MISSING, Finding, found, lasting
 from farmiq.audit.streams import Place
+from farmiq.audit.weighings import WeighingBalance, WeighingReading, balance_weighings
+
+T = TypeVar("T", bound=str)
 
 
 class DeadLetters(Struct, frozen=True):
@@ -21,7 +25,11 @@ class TenantReading(Struct, frozen=True, kw_only=True):
 
     situation: Situation
     devices: list[DeviceReading]
+    weighings: WeighingReading | None = None
     dead_letters: list[DeadLetters] = []
+    events_waiting: dict[str, int] = {}
+    """In the edge's outbox by type, without samples, which the devices' figures have."""
+    events_dead: dict[str, int] = {}
     elsewhere: list[str] = []
 
 
@@ -52,7 +60,9 @@ class Balance(Struct, frozen=True, kw_only=True):
     since: datetime
     until: datetime
     devices: list[DeviceBalance]
+    weighings: list[WeighingBalance]
     findings: list[Finding]
+    events_waiting: dict[str, int]
     elsewhere: list[str]
     notes: list[str]
 
@@ -60,18 +70,22 @@ class Balance(Struct, frozen=True, kw_only=True):
 def balance(reading: Reading, before: Sequence[Finding] | None = None) -> Balance:
     """`before` is what was wrong each time it was asked until now. What is not among it has only moved."""
     devices = []
+    weighings: list[WeighingBalance] = []
     findings: list[Finding] = []
     for tenant in reading.tenants:
         for one in tenant.devices:
             judged = settled(balance_device(one, tenant.situation), before)
             devices.append(judged)
             findings += judged.findings
-        letters = [_letters(tenant.situation.tenant_id, one) for one in tenant.dead_letters if one.count]
-        findings += letters if before is None else lasting(before, letters)
-    places: dict[Place, int] = {}
-    for device in devices:
-        for place, samples in device.in_flight.items():
-            places[place] = places.get(place, 0) + samples
+        if tenant.weighings is not None:
+            weighed = balance_weighings(tenant.weighings)
+            lasted = weighed.findings if before is None else lasting(before, weighed.findings)
+            weighings.append(replace(weighed, findings=lasted))
+            findings += lasted
+        tenant_id = tenant.situation.tenant_id
+        findings += [_letters(tenant_id, one) for one in tenant.dead_letters if one.count]
+        findings += [found("dead_event", tenant_id, name, count) for name, count in tenant.events_dead.items()]
+    places = _added(device.in_flight for device in devices)
     return Balance(
         balanced=not findings,
         captured=sum(device.captured for device in devices),
@@ -87,10 +101,18 @@ def balance(reading: Reading, before: Sequence[Finding] | None = None) -> Balanc
         since=reading.since,
         until=reading.until,
         devices=devices,
+        weighings=weighings,
         findings=findings,
+        events_waiting=_added(tenant.events_waiting for tenant in reading.tenants),
         elsewhere=[name for tenant in reading.tenants for name in tenant.elsewhere],
         notes=reading.notes,
     )
+
+
+def with_more(verdict: Balance, findings: Sequence[Finding], notes: Sequence[str]) -> Balance:
+    """With what was found elsewhere."""
+    everything = [*verdict.findings, *findings]
+    return replace(verdict, balanced=not everything, findings=everything, notes=[*verdict.notes, *notes])
 
 
 def settled(device: DeviceBalance, before: Sequence[Finding] | None) -> DeviceBalance:
@@ -106,6 +128,14 @@ def settled(device: DeviceBalance, before: Sequence[Finding] | None) -> DeviceBa
 
 def is_missing(finding: Finding) -> bool:
     return finding.kind in MISSING or finding.kind == "single_missing"
+
+
+def _added(parts: Iterable[Mapping[T, int]]) -> dict[T, int]:
+    sums: dict[T, int] = {}
+    for part in parts:
+        for name, count in part.items():
+            sums[name] = sums.get(name, 0) + count
+    return sums
 
 
 def _letters(tenant_id: str, letters: DeadLetters) -> Finding:

@@ -89,7 +89,7 @@ def balance_device(reading: DeviceReading, situation: Situation) -> DeviceBalanc
     findings += named.of_singles(singles)
     rows = [finding for tier in ("edge", "cloud") for finding in _rows(reading, situation, tier, named)]
     hours = hours_of(reading)
-    findings += [*rows, *_hours_disagree(reading, situation, [*streams.values(), singles], named)]
+    findings += [*rows, *_hours_disagree(hours, reading, situation, [*streams.values(), singles], named)]
     return DeviceBalance(
         tenant_id=situation.tenant_id,
         device_id=reading.device_id,
@@ -269,7 +269,11 @@ def _wrong_rows(account: DeviceAccount, tier: str, named: _Namer) -> list[Findin
 
 
 def _hours_disagree(
-    reading: DeviceReading, situation: Situation, balances: Sequence[StreamBalance], named: _Namer
+    hours: Sequence[Hour],
+    reading: DeviceReading,
+    situation: Situation,
+    balances: Sequence[StreamBalance],
+    named: _Namer,
 ) -> list[Finding]:
     """More is behind in the hours than is on its way, or the cloud is ahead in one."""
     if reading.edge is None or not situation.is_raw_sent or situation.are_aggregates_sent:
@@ -277,9 +281,8 @@ def _hours_disagree(
     missing = sum(count(part.spans) for one in balances for part in one.missing)
     on_the_way = missing + sum(one.at_edge for one in balances)
     lacking = sum(count(part.spans) for one in balances for part in one.disagreements)
-    both = hours_of(reading)
-    behind = sum(max(0, hour.edge_stored - hour.stored) for hour in both)
-    ahead = sum(max(0, hour.stored - hour.edge_stored) for hour in both)
+    behind = sum(max(0, hour.edge_stored - hour.stored) for hour in hours)
+    ahead = sum(max(0, hour.stored - hour.edge_stored) for hour in hours)
     found_here = []
     if behind > on_the_way:
         found_here.append(named.finding("hours_disagree", behind - on_the_way, subject="the cloud has fewer"))

@@ -99,6 +99,41 @@ WORDS: Final[Mapping[str, Words]] = {
         "in the edge's outbox",
         "the console's page Dead letters, or POST /api/v1/sync/redrive of edge-sync-forwarder",
     ),
+    "dead_event": Words(
+        "events that the edge's outbox has given up, because the cloud refused them: they wait for a person",
+        "in the edge's outbox",
+        "the console's page Dead letters, or POST /api/v1/sync/redrive of edge-sync-forwarder",
+    ),
+    "session_missing": Words(
+        "a weigh session that the edge has; no event of it waits in the outbox, and the cloud does not know it",
+        "in the edge's database, and taken by cloud-ingestion",
+        "farmiq dlq ls --service cloud-telemetry-service",
+    ),
+    "session_differs": Words(
+        "a weigh session that ended otherwise at the edge than in the cloud, and nothing on the way explains it",
+        "in both databases",
+        "farmiq dlq ls --service cloud-telemetry-service",
+    ),
+    "picture_missing": Words(
+        "a picture that the edge has; no transfer waits for it, and the cloud does not have it",
+        "in the edge's object store",
+        "farmiq media check --tier cloud --repair: the cloud then asks for it again",
+    ),
+    "picture_failed": Words(
+        "a picture whose transfer was given up: it waits for a person",
+        "in the edge's object store",
+        "the console's page Sync, or POST /api/v1/sync/media/redrive of edge-sync-forwarder",
+    ),
+    "picture_differs": Words(
+        "the SHA-256 of a picture is not the same at the edge and in the cloud",
+        "in both object stores, and not the same",
+        "farmiq media check --deep at both tiers says which of them has changed",
+    ),
+    "picture_object": Words(
+        "a picture that the database calls stored, and the object store does not have or has otherwise",
+        "in the object store of this tier",
+        "farmiq media check --tier edge (or cloud) --repair: what the other tier has is sent again",
+    ),
     "cloud_dead_letter": Words(
         "messages that the cloud took and its services could not store: they wait for a person",
         "in the dead-letter queue",
@@ -118,6 +153,10 @@ CERTAIN: Final = frozenset(
         "not_covered",
         "single_rows_differ",
         "dead_letter",
+        "dead_event",
+        "picture_failed",
+        "picture_differs",
+        "picture_object",
         "cloud_dead_letter",
     }
 )

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from farmiq.audit.asking import CLOUD, EDGE, ENTRANCE, GATEWAY, SYNC, Question, read
-from farmiq.audit.balance import Balance
+from farmiq.audit import asking
+from farmiq.audit.asking import Question, read
+from farmiq.audit.balance import Balance, with_more
 from farmiq.audit.rounds import look_until_sure
 from farmiq.audit.spools import spools_below
+from farmiq.cli.audit_objects import check_objects
 from farmiq.cli.audit_progress import showing_devices
 from farmiq.cli.dlq_filters import moment_of
 from farmiq.cli.errors import BadUsage, CommandFailed, NotRunning
@@ -17,6 +19,7 @@ from farmiq.cli.running import running_environment, this_home
 from farmiq.console.neighbours import Away, Neighbours, Refused
 from farmiq.contracts.ids import InvalidId, check_id
 from farmiq.contracts.services import SERVICES
+from farmiq.kit import logging
 from farmiq.kit.http_client import open_session
 from farmiq.stack.demo_farm import TENANT_ID
 
@@ -25,12 +28,12 @@ ROWS_MAX: Final = 2_000_000
 ROWS_ALL: Final = 10**15
 ANSWER_BYTES_MAX: Final = 64 << 20
 ASK_SECONDS_MAX: Final = 60.0
-NEEDED: Final = (EDGE, SYNC, GATEWAY, ENTRANCE, CLOUD)
 
 
 async def run_audit(
     tenant: str | None, device: str | None, since: str | None, *, is_deep: bool, is_quiet: bool
 ) -> Balance:
+    logging.configure("CRITICAL")
     environment, is_local = _environment(os.environ)
     asked = Question(
         tenant_id=_checked("--tenant", tenant),
@@ -56,11 +59,17 @@ async def run_audit(
             raise CommandFailed(
                 f"the audit could not be finished: {error}",
                 why="Every tier has to be asked before anybody can say that nothing is missing.",
-                fix="farmiq status shows what runs; of services elsewhere set the ..._URL, EDGE_ADMIN_TOKEN and CLOUD_ADMIN_TOKEN",
+                fix="farmiq status shows what runs; of services elsewhere set ..._URL, EDGE_ADMIN_TOKEN, CLOUD_ADMIN_TOKEN",
             ) from error
-    if device is not None and not verdict.devices:
+    if (
+        device is not None
+        and not verdict.devices
+        and not any(one.sessions or one.pictures for one in verdict.weighings)
+    ):
         raise BadUsage(f"no tier has ever heard of the device {device}", why=_OF_THE_EDGE, fix="farmiq device ls")
-    return verdict
+    if device is not None:
+        return verdict
+    return with_more(verdict, *await check_objects(verdict, environment, tenant, is_deep=is_deep))
 
 
 _OF_THE_EDGE: Final = "The audit is of the devices of one edge."
@@ -78,7 +87,7 @@ def _environment(environ: Mapping[str, str]) -> tuple[dict[str, str], bool]:
     try:
         farm = running_environment(environ)
     except NotRunning:
-        if all(_variable(name) in environ for name in NEEDED):
+        if all(_variable(name) in environ for name in asking.SERVICES):
             return dict(environ), False
         raise
     return farm | {name: value for name, value in environ.items() if name.endswith(("_URL", "ADMIN_TOKEN"))}, True

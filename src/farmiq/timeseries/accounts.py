@@ -108,13 +108,16 @@ async def accounts(
         retired = await connection.fetchval(_RETIRED)
     of_stream: Mapping[UUID, StoredRows] = rows.streams if rows else {}
     undated = {one.device_id: one.missing for one in found.undated}
+    hours_of: dict[str, list[hours.HourRow]] = {device_id: [] for device_id in device_ids}
+    for hour in found.hours:
+        hours_of[hour.device_id].append(hour)
     return Accounts(
         [
             DeviceAccount(
                 device_id,
                 *samples.get(device_id, (0, 0)),
                 [_stream(dict(row), of_stream) for row in streams if row["device_id"] == device_id],
-                [hour for hour in found.hours if hour.device_id == device_id],
+                hours_of[device_id],
                 undated.get(device_id, 0),
                 rows.single.get(device_id, 0) if rows else None,
             )

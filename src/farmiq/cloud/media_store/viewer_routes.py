@@ -14,6 +14,7 @@ from farmiq.cloud.media_store.picture import Picture, State, filename
 from farmiq.cloud.media_store.thumbnails import NoThumbnail, Thumbnails
 from farmiq.cloud.viewers import Guard
 from farmiq.contracts.timestamps import EARLIEST, LATEST, Timestamp
+from farmiq.kit.day_digests import DayDigests
 from farmiq.kit.http_server import ApiError
 from farmiq.kit.logging import get_logger
 from farmiq.kit.pictures import THUMBNAIL_TYPE
@@ -100,6 +101,14 @@ def viewer_routes(door: Door, thumbnails: Thumbnails, guard: Guard) -> list[Any]
         last = (found[-1].captured_at, found[-1].media_id) if len(found) == limit else None
         return MediaPage([item_of(one) for one in found], None if last is None else cursor(last))
 
+    @get("/api/v1/media-days", guards=guards, tags=["media"])
+    async def media_days(
+        tenant_id: Tenant, device_id: AnyDevice = None, since: From = None, until: To = None
+    ) -> DayDigests:
+        """How many pictures were taken on each day, by device and state, with a digest of their checksums: to compare tiers."""
+        async with asking(door.pool) as connection:
+            return await store.DIGESTED.days(connection, tenant_id, device_id, *time_range(since, until))
+
     @get("/api/v1/media/{media_id:uuid}", guards=guards, tags=["media"])
     async def picture(media_id: FromPath[UUID], tenant_id: Tenant) -> MediaItem:
         """What is known of one picture."""
@@ -129,7 +138,7 @@ def viewer_routes(door: Door, thumbnails: Thumbnails, guard: Guard) -> list[Any]
             raise ApiError(422, error.code, str(error)) from error
         return Response(small, headers=THUMBNAIL_HEADERS)
 
-    return [pictures, picture, url, thumbnail]
+    return [pictures, media_days, picture, url, thumbnail]
 
 
 def item_of(picture: Picture) -> MediaItem:

@@ -21,6 +21,7 @@ from farmiq.cloud.telemetry_service.session_queries import (
     Status,
 )
 from farmiq.contracts.ids import ID_PATTERN
+from farmiq.kit.day_digests import DayDigests
 from farmiq.kit.http_server import ApiError
 from farmiq.kit.postgres import Connection, Pool
 from farmiq.timeseries.asking import asking
@@ -102,6 +103,14 @@ def session_routes(pool: Pool, guards: Sequence[Any], exports: Exports) -> list[
             rows = await session_queries.sessions(connection, asked, before=position(after, AfterSession), limit=limit)
         return SessionPage(rows, cursor(_last(rows)) if len(rows) == limit else None)
 
+    @get("/api/v1/weighvision/session-days", guards=guards, tags=["weighvision"])
+    async def session_days(
+        tenant_id: Tenant, device_id: AnyDevice = None, since: From = None, until: To = None
+    ) -> DayDigests:
+        """How many sessions began on each day, by station and status, with a digest of which they are: for comparing tiers."""
+        async with asking(pool) as connection:
+            return await session_queries.DIGESTED.days(connection, tenant_id, device_id, *time_range(since, until))
+
     @get("/api/v1/weighvision/sessions/{session_id:uuid}", guards=guards, tags=["weighvision"])
     async def weigh_session(session_id: FromPath[UUID], tenant_id: Tenant) -> SessionView:
         """One session with its weights, pictures and inference results, and what it still lacks."""
@@ -111,7 +120,7 @@ def session_routes(pool: Pool, guards: Sequence[Any], exports: Exports) -> list[
             raise ApiError(404, "unknown_session", f"This tenant has no session {session_id}")
         return found
 
-    return [weigh_sessions, weigh_session]
+    return [weigh_sessions, session_days, weigh_session]
 
 
 async def _view(connection: Connection, tenant_id: str, session_id: UUID) -> SessionView | None:

@@ -8,16 +8,17 @@ from litestar import get
 from litestar.params import FromPath, FromQuery, QueryParameter
 from msgspec import Struct
 
-from farmiq.contracts.timestamps import Timestamp
+from farmiq.contracts.timestamps import EARLIEST, LATEST, Timestamp
 from farmiq.edge.media_store import store
 from farmiq.edge.media_store.picture import Picture, ShownState
 from farmiq.kit.clock import Clock
+from farmiq.kit.day_digests import DayDigests
 from farmiq.kit.http_server import ApiError
 from farmiq.kit.postgres import Pool
 from farmiq.kit.s3 import GET_SECONDS_MAX, ObjectStore
 from farmiq.timeseries.asking import asking
 from farmiq.timeseries.paging import cursor
-from farmiq.timeseries.parameters import After, AnyDevice, Tenant, position
+from farmiq.timeseries.parameters import After, AnyDevice, From, Tenant, To, position, time_range
 
 InState = Annotated[ShownState | None, QueryParameter(name="state")]
 PageLimit = Annotated[int, QueryParameter(ge=1, le=1000)]
@@ -75,15 +76,25 @@ def read_routes(pool: Pool, signer: ObjectStore, guards: list[Any], clock: Clock
         session_id: FromQuery[UUID | None] = None,
         device_id: AnyDevice = None,
         in_state: InState = None,
+        since: From = None,
+        until: To = None,
         after: After = None,
         limit: PageLimit = 100,
     ) -> PicturePage:
         """A tenant's pictures, newest capture first; of one session, one device, in one state."""
-        given = {"session_id": session_id, "device_id": device_id, "state": in_state}
+        given = {"session_id": session_id, "device_id": device_id, "state": in_state, **_between(since, until)}
         filters = {name: value for name, value in given.items() if value is not None}
         async with asking(pool) as connection:
             found = await store.page(connection, tenant_id, filters, position(after, AfterPicture), limit)
         return PicturePage([view(picture) for picture in found], _next(found[-1]) if len(found) == limit else None)
+
+    @get("/api/v1/media-days", guards=guards, tags=["pictures"])
+    async def media_days(
+        tenant_id: Tenant, device_id: AnyDevice = None, since: From = None, until: To = None
+    ) -> DayDigests:
+        """How many pictures were taken on each day, by device and state, with a digest of their checksums: to compare tiers."""
+        async with asking(pool) as connection:
+            return await store.DIGESTED.days(connection, tenant_id, device_id, *time_range(since, until))
 
     @get("/api/v1/media/{media_id:uuid}", guards=guards, tags=["pictures"])
     async def picture(media_id: FromPath[UUID], tenant_id: Tenant) -> PictureView:
@@ -106,7 +117,14 @@ def read_routes(pool: Pool, signer: ObjectStore, guards: list[Any], clock: Clock
         )
         return PictureUrl(signed, expires_at)
 
-    return [pictures, picture, url]
+    return [pictures, media_days, picture, url]
+
+
+def _between(since: datetime | None, until: datetime | None) -> dict[str, object]:
+    if since is None and until is None:
+        return {}
+    lower, upper = time_range(since or EARLIEST, until or LATEST)
+    return {"since": lower, "until": upper}
 
 
 def view(picture: Picture) -> PictureView:

@@ -10,6 +10,7 @@ from farmiq.contracts.timestamps import EARLIEST, LATEST
 from farmiq.edge.media_store.picture import NewPicture, Picture, picture_of
 from farmiq.edge.media_store.retention import OldPicture
 from farmiq.edge.media_store.verdicts import Sound, Unfit
+from farmiq.kit.day_digests import Digested
 from farmiq.kit.object_inventory import Expected
 from farmiq.kit.postgres import Connection
 from farmiq.timeseries.stream import Origin
@@ -293,9 +294,12 @@ async def page(
     return [picture_of(row) for row in rows]
 
 
+DIGESTED = Digested("media_objects", at="captured_at", state="state", content="coalesce(sha256, '')")
 _CONDITIONS = {
     "session_id": "AND session_id = ${}",
     "device_id": "AND device_id = ${}",
+    "since": "AND captured_at >= ${}",
+    "until": "AND captured_at < ${}",
     "state": "AND CASE WHEN state = 'presigned' AND announced_at IS NOT NULL THEN 'awaited' ELSE state END = ${}",
 }
 

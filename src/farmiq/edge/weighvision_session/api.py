@@ -14,6 +14,7 @@ from farmiq.edge.media_store import intake as media
 from farmiq.edge.weighvision_session import handlers, questions
 from farmiq.edge.weighvision_session.views import SessionDetail, SessionView, detail_of, view_of
 from farmiq.kit.clock import Clock
+from farmiq.kit.day_digests import DayDigests
 from farmiq.kit.http_server import ApiError, require_bearer
 from farmiq.kit.postgres import Pool
 from farmiq.outbox import Announcer
@@ -88,6 +89,14 @@ def routes(pool: Pool, admin_token: str, clock: Clock, announcer: Announcer) -> 
         ended = cursor(AfterSession(page[-1][0], page[-1][1].id)) if len(page) == limit else None
         return SessionPage([view_of(kept, tallies[kept.id]) for _, kept in page], ended)
 
+    @get("/api/v1/weighvision/session-days", guards=guards, tags=["sessions"])
+    async def session_days(
+        tenant_id: Tenant, device_id: AnyDevice = None, since: From = None, until: To = None
+    ) -> DayDigests:
+        """How many sessions began on each day, by station and status, with a digest of which they are: for comparing tiers."""
+        async with asking(pool) as connection:
+            return await questions.DIGESTED.days(connection, tenant_id, device_id, *time_range(since, until))
+
     @get("/api/v1/weighvision/sessions/{session_id:uuid}", guards=guards, tags=["sessions"])
     async def session(session_id: FromPath[UUID], tenant_id: Tenant) -> SessionDetail:
         """One session: its weights, its pictures and where each is, what models said, and what is missing."""
@@ -106,7 +115,7 @@ def routes(pool: Pool, admin_token: str, clock: Clock, announcer: Announcer) -> 
         await handlers.finalize(pool, order(tenant_id, session_id, data.reason), data.final_weight_kg)
         return await _detail(pool, tenant_id, session_id)
 
-    return [sessions, session, attach, finalize]
+    return [sessions, session_days, session, attach, finalize]
 
 
 async def _detail(pool: Pool, tenant_id: str, session_id: UUID) -> SessionDetail:

@@ -9,6 +9,7 @@ import msgspec
 from farmiq.contracts.timestamps import EARLIEST, LATEST
 from farmiq.edge.weighvision_session import store
 from farmiq.edge.weighvision_session.kept import Kept
+from farmiq.kit.day_digests import Digested
 from farmiq.kit.postgres import Connection
 
 ROWS_MAX = 1000
@@ -41,6 +42,8 @@ _OPERATIONS = """
     SELECT id, action, media_id, reason, done_at FROM session_operations
      WHERE session_id = $1 ORDER BY done_at DESC, id DESC LIMIT $2
 """
+
+DIGESTED = Digested("weight_sessions", at="begun_at", state="status", content="status")
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):

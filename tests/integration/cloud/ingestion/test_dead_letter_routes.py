@@ -110,3 +110,15 @@ async def test_without_an_admin_token_there_are_no_such_routes(amqp_url: str, cl
         session.get("/api/v1/dlq") as answer,
     ):
         assert answer.status == 404
+
+
+async def test_what_is_on_the_bus_is_counted_without_being_touched(api: aiohttp.ClientSession) -> None:
+    for _ in range(2):
+        assert (await ask(api, "/api/v1/bus/queues"))["queues"][0] == {
+            "service": SERVICE,
+            "waiting": 0,
+            "retrying": 0,
+            "dead": 8,
+        }
+    async with api.get("/api/v1/bus/queues", headers={"authorization": "Bearer wrong"}) as answer:
+        assert answer.status == 401

@@ -168,3 +168,12 @@ async def test_a_wrong_question_is_told_apart_from_a_failure_and_answers_are_for
         for path in ("rejected", "rejected/0190d5a2-7c1f-7c3e-9b1a-2f6f3c9d4e5f"):
             for token in (None, "", "wrong", TOKEN + "x"):
                 assert (await ask(f"{url}/api/v1/ingress/{path}", token))[0] == 401, (path, token)
+
+
+async def test_what_the_cloud_is_told_can_be_asked(environ: dict[str, str]) -> None:
+    async with running(serve, SERVICE, environ | {"TELEMETRY_SYNC_MODE": "both"}) as url:
+        assert await ask(f"{url}/api/v1/ingress/sync-plan", TOKEN) == (
+            200,
+            {"mode": "both", "window": "1m", "settle_seconds": 30},
+        )
+        assert (await ask(f"{url}/api/v1/ingress/sync-plan"))[0] == 401

@@ -47,6 +47,11 @@ async def test_pictures_are_listed_newest_first_in_pages_and_by_session_device_a
         return [shown["media_id"] for shown in answer.body["pictures"]]
 
     assert await listed(session_id=session_id) == [taken[3], taken[1]]
+    times = {"from": CAPTURED_AT + timedelta(minutes=1), "to": CAPTURED_AT + timedelta(minutes=3)}
+    between = {name: at.isoformat() for name, at in times.items()}
+    assert await listed(**between) == [taken[2], taken[1]]
+    by_day = (await scale.ask("/api/v1/media-days", tenant_id="demo", **between)).body["days"]
+    assert [(day["device_id"], day["state"], day["rows"]) for day in by_day] == [("scale-1", "stored", 2)]
     assert await listed(state="stored", device_id="scale-1") == list(reversed(taken))
     assert await listed(state="presigned") == [waiting]
     assert await listed(state="awaited") == []

@@ -1,6 +1,6 @@
 import re
 from collections.abc import AsyncIterator
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,6 +13,7 @@ from support.cut_link import plugged
 from support.outbox_rows import count_by_status, fill_outbox, outbox_row
 from support.scripted_cloud import TOKEN, ScriptedCloud, accept, cloud, status
 from support.service_process import running
+from support.stored_months import store_samples
 from support.waiting import eventually
 
 __all__ = ["cloud"]  # a fixture
@@ -88,6 +89,25 @@ async def test_rows_are_listed_by_status_without_their_payloads(
         assert (await answer.json())["entries"] == []
 
 
+async def test_what_the_cloud_has_not_acknowledged_is_listed_with_the_samples_of_its_packs(
+    api: aiohttp.ClientSession, edge_pool: Pool, cloud: ScriptedCloud
+) -> None:
+    await bury(edge_pool, api, cloud, 2)
+    cloud.otherwise = status(503)
+    stream = await store_samples(edge_pool, [datetime.now(UTC)] * 3)
+    async with api.get("/api/v1/sync/waiting", params={"tenant_id": "demo"}, headers=ADMIN) as answer:
+        waiting = await answer.json()
+    assert waiting["is_complete"]
+    (pack,) = [event for event in waiting["events"] if event["event_type"] == "telemetry.batch.ingested"]
+    assert (pack["stream_id"], pack["first_seq"], pack["samples"], pack["is_dead"]) == (str(stream), "1", 3, False)
+    assert [event["is_dead"] for event in waiting["events"] if event is not pack] == [True, True]
+    async with api.get("/api/v1/sync/waiting?tenant_id=demo&limit=2", headers=ADMIN) as answer:
+        part = await answer.json()
+    assert (len(part["events"]), part["is_complete"]) == (2, False)
+    async with api.get("/api/v1/sync/waiting?tenant_id=other", headers=ADMIN) as answer:
+        assert (await answer.json())["events"] == []
+
+
 async def test_a_wrong_question_is_answered_with_400(api: aiohttp.ClientSession) -> None:
     for query in ("status=lost", "limit=0", "limit=1001", "limit=many"):
         async with api.get(f"/api/v1/sync/outbox?{query}") as answer:
@@ -95,7 +115,12 @@ async def test_a_wrong_question_is_answered_with_400(api: aiohttp.ClientSession)
 
 
 async def test_admin_routes_need_the_token(api: aiohttp.ClientSession) -> None:
-    for method, path in (("GET", "dlq"), ("POST", "redrive"), ("POST", "unclaim-stuck")):
+    for method, path in (
+        ("GET", "dlq"),
+        ("GET", "waiting?tenant_id=demo"),
+        ("POST", "redrive"),
+        ("POST", "unclaim-stuck"),
+    ):
         for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": "Bearer "}):
             async with api.request(method, f"/api/v1/sync/{path}", json={}, headers=headers) as answer:
                 assert answer.status == 401, path

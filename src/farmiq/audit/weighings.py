@@ -1,0 +1,175 @@
+"""Weigh sessions by count and state, pictures by count and checksum. Pure.
+
+Days that have the same digests at both tiers have the same rows. Of the others every session and picture was asked for by name.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from msgspec import Struct
+
+from farmiq.audit.findings import Finding, found
+from farmiq.kit.day_digests import DayDigest
+
+
+class EdgeSession(Struct, frozen=True):
+    """`told_revision` is 0 until the cloud was told how it ended."""
+
+    id: UUID
+    device_id: str
+    status: str
+    told_revision: int = 0
+
+
+class CloudSession(Struct, frozen=True):
+    id: UUID
+    status: str
+
+
+class Picture(Struct, frozen=True):
+    media_id: UUID
+    state: str
+    sha256: str | None = None
+    device_id: str | None = None
+
+
+class Station(Struct, frozen=True):
+    """What a station said last that it still holds: events, at `said_at`."""
+
+    device_id: str
+    events_waiting: int
+    said_at: datetime | None = None
+
+
+class WeighingReading(Struct, frozen=True, kw_only=True):
+    """`sessions` and `pictures` are of the days on which the tiers differ, those of the edge; `transfers` says by picture what
+    became of its way to the cloud. `waiting_sessions` have events in the outbox."""
+
+    tenant_id: str
+    edge_session_days: Sequence[DayDigest] = ()
+    cloud_session_days: Sequence[DayDigest] = ()
+    edge_picture_days: Sequence[DayDigest] = ()
+    cloud_picture_days: Sequence[DayDigest] = ()
+    sessions: Sequence[EdgeSession] = ()
+    cloud_sessions: Mapping[UUID, CloudSession] = {}
+    pictures: Sequence[Picture] = ()
+    cloud_pictures: Mapping[UUID, Picture] = {}
+    transfers: Mapping[UUID, str] = {}
+    waiting_sessions: frozenset[UUID] = frozenset()
+    is_outbox_complete: bool = True
+    bus_waiting: int = 0
+    incomplete: int = 0
+    stations: Sequence[Station] = ()
+
+
+class WeighingBalance(Struct, frozen=True, kw_only=True):
+    """Sessions and pictures of the edge, and how many of them the cloud has.
+
+    `pictures_awaited` are announced or signed for, and not at the edge yet; `pictures_missing` were announced and given up, which
+    is declared; `pictures_refused` were no pictures."""
+
+    tenant_id: str
+    sessions: int
+    sessions_finalized: int
+    sessions_incomplete: int
+    sessions_in_cloud: int
+    sessions_in_flight: int
+    pictures: int
+    pictures_in_cloud: int
+    pictures_in_flight: int
+    pictures_awaited: int
+    pictures_missing: int
+    pictures_refused: int
+    station_events_waiting: int
+    findings: list[Finding]
+
+
+def uneven_days(edge: Sequence[DayDigest], cloud: Sequence[DayDigest], *, state: str | None = None) -> set[datetime]:
+    """Days on which the edge has something, and not just what the cloud has; of one state, or of all.
+
+    A day that only the cloud has is of another edge, or this one's retention has taken it.
+    """
+    here, there = _by_day(edge, state), _by_day(cloud, state)
+    return {key[1] for key, digests in here.items() if there.get(key) != digests}
+
+
+def balance_weighings(reading: WeighingReading) -> WeighingBalance:
+    flying, session_findings = _sessions(reading)
+    sending, picture_findings = _pictures(reading)
+    sessions, pictures = _rows(reading.edge_session_days), _rows(reading.edge_picture_days)
+    lacking = sum(finding.kind in ("picture_missing", "picture_failed") for finding in picture_findings)
+    missing = sum(finding.kind == "session_missing" for finding in session_findings)
+    absent = sum(session.id not in reading.cloud_sessions for session in reading.sessions) - missing
+    stored = pictures.get("stored", 0)
+    return WeighingBalance(
+        tenant_id=reading.tenant_id,
+        sessions=sum(sessions.values()),
+        sessions_finalized=sessions.get("finalized", 0),
+        sessions_incomplete=reading.incomplete,
+        sessions_in_cloud=sum(sessions.values()) - absent - missing,
+        sessions_in_flight=flying,
+        pictures=stored,
+        pictures_in_cloud=stored - sending - lacking,
+        pictures_in_flight=sending,
+        pictures_awaited=pictures.get("presigned", 0),
+        pictures_missing=pictures.get("missing", 0),
+        pictures_refused=pictures.get("refused", 0),
+        station_events_waiting=sum(station.events_waiting for station in reading.stations),
+        findings=session_findings + picture_findings,
+    )
+
+
+def _sessions(reading: WeighingReading) -> tuple[int, list[Finding]]:
+    flying = 0
+    findings = []
+    for session in reading.sessions:
+        there = reading.cloud_sessions.get(session.id)
+        if there is not None and there.status == session.status:
+            continue
+        is_on_its_way = session.id in reading.waiting_sessions or not reading.is_outbox_complete or reading.bus_waiting
+        # The edge tells of the end when the pictures are in, and after a while without them.
+        if is_on_its_way or (there is not None and session.told_revision == 0):
+            flying += 1
+            continue
+        kind = "session_missing" if there is None else "session_differs"
+        findings.append(found(kind, reading.tenant_id, str(session.id), 1, device_id=session.device_id))
+    return flying, findings
+
+
+def _pictures(reading: WeighingReading) -> tuple[int, list[Finding]]:
+    sending = 0
+    findings = []
+    for picture in reading.pictures:
+        there = reading.cloud_pictures.get(picture.media_id)
+        if there is not None and there.state == "stored":
+            if there.sha256 != picture.sha256:
+                findings.append(_picture("picture_differs", reading, picture))
+            continue
+        match reading.transfers.get(picture.media_id):
+            case "pending" | "sending":
+                sending += 1
+            case "failed":
+                findings.append(_picture("picture_failed", reading, picture))
+            case _:
+                findings.append(_picture("picture_missing", reading, picture))
+    return sending, findings
+
+
+def _picture(kind: str, reading: WeighingReading, picture: Picture) -> Finding:
+    return found(kind, reading.tenant_id, str(picture.media_id), 1, device_id=picture.device_id)
+
+
+def _by_day(days: Sequence[DayDigest], state: str | None) -> dict[tuple[str, datetime], set[tuple[str, int, str]]]:
+    found_days: dict[tuple[str, datetime], set[tuple[str, int, str]]] = {}
+    for day in days:
+        if state in (None, day.state):
+            found_days.setdefault((day.device_id, day.day_at), set()).add((day.state, day.rows, day.digest))
+    return found_days
+
+
+def _rows(days: Sequence[DayDigest]) -> dict[str, int]:
+    counted: dict[str, int] = {}
+    for day in days:
+        counted[day.state] = counted.get(day.state, 0) + day.rows
+    return counted

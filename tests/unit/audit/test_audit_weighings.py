@@ -1,0 +1,107 @@
+"""Weigh sessions and pictures of the edge, and what the cloud has of them."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from msgspec.structs import replace
+
+from farmiq.audit.weighings import (
+    CloudSession,
+    EdgeSession,
+    Picture,
+    Station,
+    WeighingBalance,
+    WeighingReading,
+    balance_weighings,
+    uneven_days,
+)
+from farmiq.kit.day_digests import DayDigest
+
+DAY = datetime(2026, 11, 1, tzinfo=UTC)
+SESSION, PICTURE = UUID(int=1), UUID(int=2)
+READING = WeighingReading(
+    tenant_id="demo",
+    edge_session_days=[
+        DayDigest("station-1", DAY, "finalized", 3, "17"),
+        DayDigest("station-1", DAY, "created", 1, "5"),
+    ],
+    edge_picture_days=[
+        DayDigest("station-1", DAY, "stored", 6, "99"),
+        DayDigest("station-1", DAY, "presigned", 2, "1"),
+        DayDigest("station-1", DAY, "missing", 1, "2"),
+    ],
+    sessions=[EdgeSession(SESSION, "station-1", "finalized", told_revision=1)],
+    cloud_sessions={SESSION: CloudSession(SESSION, "finalized")},
+    pictures=[Picture(PICTURE, "stored", "aa", "station-1")],
+    cloud_pictures={PICTURE: Picture(PICTURE, "stored", "aa")},
+)
+
+
+def judged(**parts: Any) -> tuple[list[str], WeighingBalance]:
+    found = balance_weighings(replace(READING, **parts))
+    return [finding.kind for finding in found.findings], found
+
+
+def test_what_both_tiers_have_balances_and_is_counted() -> None:
+    kinds, found = judged(incomplete=1, stations=[Station("station-1", 4), Station("station-2", 0)])
+    assert kinds == []
+    assert (found.sessions, found.sessions_finalized, found.sessions_incomplete, found.sessions_in_cloud) == (
+        4,
+        3,
+        1,
+        4,
+    )
+    assert (found.pictures, found.pictures_in_cloud, found.pictures_awaited, found.pictures_missing) == (6, 6, 2, 1)
+    assert found.station_events_waiting == 4
+
+
+def test_a_session_that_the_cloud_does_not_have_is_on_its_way_or_missing() -> None:
+    kinds, found = judged(cloud_sessions={})
+    assert (kinds, found.sessions_in_cloud, found.sessions_in_flight) == (["session_missing"], 3, 0)
+    for way in ({"waiting_sessions": frozenset({SESSION})}, {"bus_waiting": 1}, {"is_outbox_complete": False}):
+        kinds, found = judged(cloud_sessions={}, **way)
+        assert (kinds, found.sessions_in_cloud, found.sessions_in_flight) == ([], 3, 1)
+
+
+def test_a_session_that_ended_otherwise_is_on_its_way_until_the_cloud_was_told() -> None:
+    there = {SESSION: CloudSession(SESSION, "created")}
+    assert judged(cloud_sessions=there)[0] == ["session_differs"]
+    untold = [EdgeSession(SESSION, "station-1", "finalized", told_revision=0)]
+    kinds, found = judged(cloud_sessions=there, sessions=untold)
+    assert (kinds, found.sessions_in_cloud, found.sessions_in_flight) == ([], 4, 1)
+
+
+@pytest.mark.parametrize(
+    ("transfer", "kind"),
+    [("pending", None), ("sending", None), ("failed", "picture_failed"), ("sent", "picture_missing")],
+)
+def test_a_picture_that_the_cloud_does_not_have(transfer: str, kind: str | None) -> None:
+    for there in ({}, {PICTURE: Picture(PICTURE, "missing", "aa")}):
+        kinds, found = judged(cloud_pictures=there, transfers={PICTURE: transfer})
+        assert kinds == ([] if kind is None else [kind])
+        assert (found.pictures_in_cloud, found.pictures_in_flight) == (5, 1 if kind is None else 0)
+
+
+def test_a_picture_with_another_checksum_is_found() -> None:
+    kinds, found = judged(cloud_pictures={PICTURE: Picture(PICTURE, "stored", "bb")})
+    assert kinds == ["picture_differs"]
+    assert (found.findings[0].subject, found.findings[0].device_id) == (str(PICTURE), "station-1")
+
+
+def test_only_days_on_which_the_edge_has_something_else_are_looked_at() -> None:
+    edge = [
+        DayDigest("a", DAY, "stored", 2, "7"),
+        DayDigest("a", DAY + timedelta(days=1), "stored", 2, "8"),
+        DayDigest("a", DAY + timedelta(days=1), "presigned", 1, "1"),
+        DayDigest("b", DAY + timedelta(days=2), "stored", 1, "3"),
+    ]
+    cloud = [
+        DayDigest("a", DAY, "stored", 2, "7"),
+        DayDigest("a", DAY + timedelta(days=1), "stored", 2, "8"),
+        DayDigest("b", DAY + timedelta(days=2), "stored", 1, "4"),
+        DayDigest("c", DAY + timedelta(days=3), "stored", 9, "9"),
+    ]
+    assert uneven_days(edge, cloud, state="stored") == {DAY + timedelta(days=2)}
+    assert uneven_days(edge, cloud) == {DAY + timedelta(days=1), DAY + timedelta(days=2)}
