@@ -11,6 +11,7 @@ import pytest
 from e2e.farm import FARMIQ
 from farmiq.cli import exits
 
+pytestmark = pytest.mark.timeout(700)
 Told = subprocess.CompletedProcess[str]
 
 
