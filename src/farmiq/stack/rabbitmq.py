@@ -133,6 +133,9 @@ class RabbitMq:
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "enabled_plugins"),
             "RABBITMQ_PID_FILE": str(folder / "data" / "pid"),
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-start_epmd false -kernel inet_dist_use_interface {127,0,0,1}",
+            # Also for the small Erlang machine that RabbitMQ starts before itself, to wake epmd: its daemon would hold the port
+            # for ever, and ours, which was only being started again, could never have it back.
+            "ERL_FLAGS": "-start_epmd false",
             "ERL_EPMD_PORT": str(self.epmd_port),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
             # The script then becomes the Erlang machine instead of waiting beside it, so that our signals reach it.

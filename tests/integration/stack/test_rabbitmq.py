@@ -1,10 +1,15 @@
 import asyncio
+import secrets
+import subprocess
+from pathlib import Path
 
 import aio_pika
 import aiormq
 import pytest
 
-from farmiq.stack.rabbitmq import RabbitMq
+from farmiq.stack.ports import free_port
+from farmiq.stack.processes import MARKER
+from farmiq.stack.rabbitmq import Epmd, RabbitMq
 from support.rabbitmq import NewVirtualHost
 from support.server_process import ServerProcess
 
@@ -52,3 +57,25 @@ async def test_a_queue_made_a_moment_before_a_kill_has_a_leader_again_after_the_
         message = await queue.get(timeout=10)
         assert message is not None
         assert message.body == b"kept"
+
+
+def test_started_while_epmd_is_away_it_leaves_no_daemon_that_holds_its_port(run_folder: Path, tmp_path: Path) -> None:
+    """Seen in a campaign: both were killed, RabbitMQ came back first, and epmd never again."""
+    epmd = Epmd(free_port())
+    server = RabbitMq(
+        tmp_path / "rabbitmq", free_port(), free_port(), epmd.port, secrets.token_urlsafe(16), secrets.token_hex(16)
+    )
+    server.prepare()
+    ended = subprocess.run(
+        server.command(),
+        env=server.environment() | {MARKER: str(run_folder)},
+        cwd="/",
+        capture_output=True,
+        timeout=150,
+        check=False,
+    )
+    assert ended.returncode != 0  # it can't be reached by its name: whoever keeps it starts it again
+    ours = ServerProcess(epmd, run_folder, tmp_path / "epmd.log")
+    ours.start()
+    assert ours.is_running
+    ours.stop()
