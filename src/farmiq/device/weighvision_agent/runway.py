@@ -25,9 +25,9 @@ class Lately(Struct, frozen=True, kw_only=True):
 def runway_of(lately: Lately) -> timedelta | None:
     if lately.window < WINDOW_MIN:
         return None
-    until = [lately.age_room]
+    windows = [lately.age_room / lately.window]  # a number, because of a large disk no span of time could be made
     if lately.events:
-        until.append(lately.window * (lately.events_room / lately.events))
+        windows.append(lately.events_room / lately.events)
     if lately.picture_bytes:
-        until.append(lately.window * (lately.picture_bytes_room / lately.picture_bytes))
-    return max(timedelta(), min(until))
+        windows.append(lately.picture_bytes_room / lately.picture_bytes)
+    return lately.window * max(0.0, min(windows))

@@ -20,6 +20,7 @@ def test_the_limit_that_is_reached_first_decides() -> None:
     assert runway_of(replace(LATELY, picture_bytes=0, age_room=20 * DAY)) == 10 * DAY
     assert runway_of(replace(LATELY, picture_bytes_room=-5)) == timedelta()
     assert runway_of(replace(LATELY, window=timedelta(minutes=9))) is None
+    assert runway_of(replace(LATELY, picture_bytes=1, picture_bytes_room=1 << 60)) == 9 * DAY
 
 
 def weigh_for_a_day(bench: Bench) -> None:
