@@ -65,9 +65,7 @@ def introduction(runs: Sequence[Run], without: Sequence[str]) -> list[str]:
     if any("--quick" in run.command for run in runs):
         said.append("Short runs (`--quick`): fewer samples, mostly one round, so most ratios have no spread.")
     if max(loads) > machine["cores"]:
-        said.append(
-            "Other work was running on the machine: values are low, and what depends on waiting looks worse than it is."
-        )
+        said.append("Other work was running on the machine: values are low and waits are long, so read the ratios.")
     if without:
         said.append(f"**No result** in this run: {', '.join(without)}.")
     return [" ".join(said)]
