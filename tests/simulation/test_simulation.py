@@ -9,8 +9,8 @@ from simulation.__main__ import describe
 from simulation.seeds import FOUND
 from simulation.world import run
 
-SEEDS = 100
-GROUP = 10
+SEEDS = [*FOUND, *range(100)]
+GROUP = 5
 
 # A process that is killed before it did anything leaves coroutines that nobody ever awaited: that is what killed means.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
@@ -23,18 +23,12 @@ def nothing_left_behind() -> Iterator[None]:
     gc.collect()
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, GROUP))
+@pytest.mark.parametrize("first", range(0, len(SEEDS), GROUP))
 def test_no_seed_breaks_the_promise(first: int) -> None:
-    outcomes = [run(seed) for seed in range(first, first + GROUP)]
+    outcomes = [run(seed) for seed in SEEDS[first : first + GROUP]]
     assert not [f"seed {one.seed}: {describe(one)}" for one in outcomes if one.broken]
     assert sum(one.figures["accepted"] for one in outcomes) > 0
     assert sum(one.faults for one in outcomes) > 0
-
-
-@pytest.mark.parametrize("seed", FOUND)
-def test_a_seed_that_once_failed_does_so_no_more(seed: int) -> None:
-    outcome = run(seed)
-    assert not outcome.broken, f"seed {seed}, {FOUND[seed]}: {describe(outcome)}"
 
 
 @pytest.mark.parametrize("seed", [3, 11])
