@@ -27,7 +27,7 @@ from weighing import predictions
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRATCH = ROOT / ".training"
-MODELS = ROOT / "src" / "farmiq" / "edge" / "vision_inference" / "models"
+BASE = ROOT / "training" / "base"
 RENDERED_VERSION = "weighvision-v1.1.0"
 RENDERED_STEPS = 6000
 RENDERED_RANGE_KG = (18.0, 135.0)
@@ -87,7 +87,7 @@ def _options() -> argparse.Namespace:
         parser.error("--pictures needs --version: results carry the name of the model that made them")
     options.version = options.version or RENDERED_VERSION
     options.steps = options.steps or (1500 if options.pictures else RENDERED_STEPS)
-    options.out = options.out or (SCRATCH / "models" if options.pictures else MODELS)
+    options.out = options.out or (SCRATCH / "models" if options.pictures else BASE)
     return options
 
 
@@ -117,7 +117,7 @@ def _learned(material: Material, options: argparse.Namespace) -> Weights:
         plan = Plan(steps=options.steps, seed=options.seed)
         unfinished = Unfinished(SCRATCH / "unfinished.npz", f"{options.version} {len(material.training)} {plan}")
         return from_nothing(material.training, plan, unfinished)
-    path = MODELS / f"{RENDERED_VERSION}.onnx"
+    path = BASE / f"{RENDERED_VERSION}.onnx"
     if not path.exists():
         raise RenderedModelMissing(
             f"there is no {path.name} to start from: make train makes it, --from-scratch does without"
