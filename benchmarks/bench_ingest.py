@@ -172,6 +172,8 @@ class LiveSamples:
 
     @asynccontextmanager
     async def taken(self) -> AsyncIterator[None]:
+        """While the block runs. The first are taken before it, so that a short drain has some too."""
+        self._waiting.append(await self._sensors.take_now())
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._take()), group.create_task(self._look())]
             yield
@@ -187,8 +189,8 @@ class LiveSamples:
 
     async def _take(self) -> None:
         while True:
-            self._waiting.append(await self._sensors.take_now())
             await asyncio.sleep(1.0)
+            self._waiting.append(await self._sensors.take_now())
 
     async def _look(self) -> None:
         while True:

@@ -210,9 +210,9 @@ statuses = st.builds(
     pictures_waiting_count=maybe(counts),
     rejected_count=maybe(counts),
     failed_sessions_count=maybe(counts),
-    failed_sessions=st.lists(st.builds(FailedSession, uuids, st.text(max_size=300)), max_size=3).map(tuple),
+    failed_sessions=st.lists(st.builds(FailedSession, uuids, texts), max_size=3).map(tuple),
     unweighed_count=maybe(counts),
-    upload_trouble=maybe(st.text(max_size=300)),
+    upload_trouble=maybe(texts),
 )
 presign_requests = st.builds(
     PresignRequest,

@@ -71,7 +71,11 @@ async def test_what_a_restored_cloud_lacks_is_sent_again_once(
         async def resent() -> bool:
             return {cloud.times_received()[event_id] for event_id in before} == {2} and await acked(21)
 
+        async def is_over() -> bool:
+            return await edge_pool.fetchval("SELECT resend_until IS NULL FROM sync_state") is True
+
         await eventually(resent)
+        await eventually(is_over, what="the resending to end")
         assert await resend_page(edge_pool) is None
     states = {
         row["media_id"]: row["state"] for row in await edge_pool.fetch("SELECT media_id, state FROM media_transfers")
