@@ -140,9 +140,9 @@ async def drained(edge: Edge, database_url: str, sensors: Sensors, samples: int)
     # The gateway is there first: what is measured begins when a broker does.
     async with edge.gateway(database_url), edge.broker_running():
         costs, live = Costs(edge.processes), LiveSamples(edge, sensors)
+        # How long gateway and node wait before they try the broker again is not what is measured.
+        await until(lambda: stored_of(edge, sensors.device_id))
         async with live.taken():
-            # How long gateway and node wait before they try the broker again is not what is measured.
-            await until(lambda: stored_of(edge, sensors.device_id))
             begun_at, before = time.perf_counter(), await stored_of(edge, sensors.device_id)
             await until_stored(edge, sensors.device_id, samples)
             seconds = time.perf_counter() - begun_at
