@@ -142,8 +142,8 @@ async def drained(edge: Edge, database_url: str, sensors: Sensors, samples: int)
         costs, live = Costs(edge.processes), LiveSamples(edge, sensors)
         # How long gateway and node wait before they try the broker again is not what is measured.
         await until(lambda: stored_of(edge, sensors.device_id))
+        begun_at, before = time.perf_counter(), await stored_of(edge, sensors.device_id)
         async with live.taken():
-            begun_at, before = time.perf_counter(), await stored_of(edge, sensors.device_id)
             await until_stored(edge, sensors.device_id, samples)
             seconds = time.perf_counter() - begun_at
         await live.until_all_stored()
