@@ -74,12 +74,16 @@ class Plan:
         peers = [*PGQUEUER, PROCRASTINATE] if self.peers_python else []
         return in_turn([entry.name for entry in (OUTBOX, *peers)], number)
 
+    def long_turns(self) -> list[tuple[Entry, int]]:
+        peers = [(PGQUEUER[0], self.long_events)] if self.peers_python else []
+        return [(OUTBOX, SMALL), (OUTBOX, self.long_events), *peers]
+
     def limit(self, entry: Entry) -> float:
         return self.slow_limit_seconds if entry is PROCRASTINATE else LIMIT_SECONDS
 
     @property
     def steps(self) -> int:
-        return self.rounds * (len(self.queues(0)) + 3) + 2 * self.long_rounds
+        return self.rounds * (len(self.queues(0)) + 3) + len(self.long_turns()) * self.long_rounds
 
 
 class Figures:
@@ -152,11 +156,13 @@ async def measure(plan: Plan, folder: Path, progress: Progress) -> Figures:
             progress.step(f"round {number + 1} of {plan.rounds}: packs over HTTP")
             await measure_packs_http(plan, cluster, figures, number, folder)
         for number in range(plan.long_rounds):
-            for events in sorted((SMALL, plan.long_events), reverse=bool(number % 2)):
-                progress.step(f"long round {number + 1} of {plan.long_rounds}: {events:,} pending")
+            for entry, events in in_turn(plan.long_turns(), number):
+                progress.step(f"long round {number + 1} of {plan.long_rounds}: {events:,} pending, {entry.title}")
                 async with cluster.database() as url:
-                    done = child(plan, OUTBOX, url, events)
-                figures.add("long", str(events), number, done["events"] / done["seconds"])
+                    done = child(plan, entry, url, events)
+                if done["events"] < events and entry is OUTBOX:
+                    raise QueueFailed(f"{events - done['events']:,} of {events:,} events were left behind")
+                figures.add(f"long {events}", entry.name, number, done["events"] / done["seconds"])
     progress.end()
     return figures
 
@@ -248,7 +254,7 @@ def pack_events(count: int) -> Iterator[Event]:
 
 def outcome(plan: Plan, figures: Figures) -> list[Result]:
     ours = figures.of("drain", OUTBOX.name)
-    small, long = figures.of("long", str(SMALL)), figures.of("long", str(plan.long_events))
+    small, long = figures.of(f"long {SMALL}", OUTBOX.name), figures.of(f"long {plan.long_events}", OUTBOX.name)
     aim = dict.fromkeys(range(plan.rounds), AIM_SAMPLES_PER_SECOND)
     return [
         *_against_peers(plan, figures),
@@ -256,6 +262,7 @@ def outcome(plan: Plan, figures: Figures) -> list[Result]:
             "outbox_drain_1m", long, f"our own with {SMALL:,} pending", small, "events/s",
             note=f"{plan.long_events:,} pending",
         ),
+        *_long_against_peer(plan, figures),
         compared("outbox_drain_http", figures.of("http", "outbox"), "our own without HTTP", ours, "events/s"),
         compared("outbox_packs", figures.of("packs", "outbox"), "aim", aim, "samples/s", note="append, claim, settle"),
         compared("outbox_packs_http", figures.of("packs_http", "outbox"), "aim", aim, "samples/s"),
@@ -276,6 +283,13 @@ def _against_peers(plan: Plan, figures: Figures) -> Iterator[Result]:
             measured = name if entry is PGQUEUER[0] else f"{name}_vs_{entry.name}"
             theirs = figures.of(kind, entry.name)
             yield compared(measured, figures.of(kind, OUTBOX.name), entry.title, theirs, unit, is_better_below=True)
+
+
+def _long_against_peer(plan: Plan, figures: Figures) -> Iterator[Result]:
+    ours, peer = figures.of(f"long {plan.long_events}", OUTBOX.name), PGQUEUER[0]
+    if theirs := figures.of(f"long {plan.long_events}", peer.name):
+        note = f"{plan.long_events:,} pending, both"
+        yield compared(f"outbox_drain_1m_vs_{peer.name}", ours, peer.title, theirs, "events/s", note=note)
 
 
 def remarks(plan: Plan, versions: dict[str, str] | None) -> list[str]:

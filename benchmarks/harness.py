@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 from rich.console import Console
@@ -31,6 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PEERS_PYTHON = ROOT / ".venv-peers" / "bin" / "python"
 
 _SYNCS_MEASURED = 50
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +82,10 @@ def scratch(folder: Path) -> Iterator[Path]:
 # --- Rounds --------------------------------------------------------------------------------------------------------------------
 
 
-def in_turn(names: Sequence[str], round_number: int) -> list[str]:
+def in_turn(turns: Sequence[_T], round_number: int) -> list[_T]:
     """Everybody once; whoever began this round ends the next."""
-    first = round_number % len(names)
-    return [*names[first:], *names[:first]]
+    first = round_number % len(turns)
+    return [*turns[first:], *turns[:first]]
 
 
 def compared(

@@ -1,7 +1,7 @@
 """Pictures with their weights: rendered ones, kept on disk once made, or a folder of a farm's own."""
 
 import hashlib
-from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -45,30 +45,26 @@ class Dataset:
 
 def rendered(family: Family, count: int, cache: Path) -> Dataset:
     """The first `count` pictures of the family. More of them later begin with the same ones."""
-    pictures, weights, drawings = [], [], []
-    for first in range(0, count, SHARD):
-        seeds = range(FIRST_SEED[family.name] + first, FIRST_SEED[family.name] + first + SHARD)
-        stored = _stored(cache, f"{family.name}-{seeds[0]}", partial(_render, family, seeds))
-        pictures.append(stored["pictures"])
-        weights.append(stored["weights_kg"])
-        traces = _stored(cache, f"{family.name}-{seeds[0]}-drawings", partial(_trace, family, seeds))
-        drawings.append(traces["drawings"])
-        print(f"rendered: {family.name} {min(first + SHARD, count)} of {count}", flush=True)
-    return Dataset(np.concatenate(pictures), np.concatenate(weights), np.concatenate(drawings)).first(count)
+    shards = []
+    firsts = range(FIRST_SEED[family.name], FIRST_SEED[family.name] + count, SHARD)
+    with ProcessPoolExecutor() as painters:
+        for path in painters.map(partial(_stored, cache, family), firsts):
+            with np.load(path) as kept:
+                shards.append([kept[name] for name in ("pictures", "weights_kg", "drawings")])
+            print(f"rendered: {family.name} {min(len(shards) * SHARD, count)} of {count}", flush=True)
+    return Dataset(*(np.concatenate(parts) for parts in zip(*shards, strict=True))).first(count)
 
 
-def _stored(cache: Path, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    path = cache / f"{name}-{_recipe()}.npz"
-    if path.exists():
-        with np.load(path) as kept:
-            return dict(kept)
-    made = make()
-    cache.mkdir(parents=True, exist_ok=True)
-    # Renamed when whole: a run that is stopped leaves no half of a file behind under the name that counts.
-    half_written = path.with_suffix(".part.npz")
-    np.savez(half_written, **made)
-    half_written.replace(path)
-    return made
+def _stored(cache: Path, family: Family, first_seed: int) -> Path:
+    path = cache / f"{family.name}-{first_seed}-{_recipe()}.npz"
+    if not path.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        seeds = range(first_seed, first_seed + SHARD)
+        # Renamed when whole: a run that is stopped leaves no half of a file behind under the name that counts.
+        half_written = path.with_suffix(".part.npz")
+        np.savez(half_written, **_render(family, seeds), **_trace(family, seeds))
+        half_written.replace(path)
+    return path
 
 
 def _render(family: Family, seeds: range) -> dict[str, Any]:

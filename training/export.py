@@ -24,16 +24,19 @@ from network import (
     DRAWINGS,
     FLATTEST,
     LOG_CENTRES,
+    LOOKS,
     MEASURES,
     NEVER_ZERO,
     POINTS,
     PRODUCTS,
+    ROWS,
     SQUEEZE,
     UP,
     Convolution,
     Weights,
 )
-from preparation import HEIGHT, WIDTH, Pictures
+from network import WIDTH as NETWORK_WIDTH
+from preparation import HEIGHT, SEEN, WIDTH, Pictures
 from weighing import SPREAD_MIN
 
 OPSET, IR_VERSION = 17, 8
@@ -62,10 +65,13 @@ class _Graph:
 def graph(plain: Weights, calibration: Calibration) -> Any:
     """Bytes of a picture in, kilograms and confidence out: scaling and calibration are part of the graph."""
     g = _Graph()
-    kept = _way_down(g, plain, g.node("SpaceToDepth", [_normalised(g)], "cells", blocksize=CELL))
+    kept = _way_down(g, plain, g.node("SpaceToDepth", [_looks(g, _normalised(g))], "cells", blocksize=CELL))
     points = g.node("DepthToSpace", [_convolution(g, plain, DRAW, _way_up(g, plain, kept))], "points", blocksize=POINTS)
-    drawings = g.node("Sigmoid", [points], "drawings")
-    squeezed = g.node("Relu", [_convolution(g, plain, SQUEEZE, kept[DOWN[-1].name])], "squeezed")
+    drawings = _mean_of_looks(g, g.node("Sigmoid", [points], "all_drawings"))
+    smallest = g.node("Relu", [_convolution(g, plain, SQUEEZE, kept[DOWN[-1].name])], "all_squeezed")
+    squeezed = _look(
+        g, _apart(g, smallest, (SQUEEZE.outputs, HEIGHT // 16, NETWORK_WIDTH // 16), "squeezed"), 0, "squeezed"
+    )
     # The network flattens with the channels last.
     squeezed = g.node("Transpose", [squeezed], "channels_last", perm=[0, 2, 3, 1])
     numbers = _weighed(g, plain, drawings, g.node("Flatten", [squeezed], "squeezed_flat", axis=1))
@@ -80,10 +86,12 @@ def graph(plain: Weights, calibration: Calibration) -> Any:
 
 
 OUTPUTS = ("weight_kg", "spread_kg", "animal", "confidence")
+SEEN_COLUMNS = {"start": SEEN.start, "end": SEEN.stop, "axis": 2}
 
 
 def _normalised(g: _Graph) -> str:
-    x = g.node("Cast", ["picture"], "as_float", to=TensorProto.FLOAT)
+    bounds = [g.constant(f"seen_{part}", np.array([value])) for part, value in SEEN_COLUMNS.items()]
+    x = g.node("Cast", [g.node("Slice", ["picture", *bounds], "middle")], "as_float", to=TensorProto.FLOAT)
     x = g.node("Div", [x, g.constant("half_range", np.float32(127.5))], "divided")
     x = g.node("Sub", [x, g.constant("one", np.float32(1))], "scaled")
     x = g.node("Transpose", [x], "channels_first", perm=[0, 3, 1, 2])
@@ -91,6 +99,43 @@ def _normalised(g: _Graph) -> str:
     variance = g.node("ReduceMean", [g.node("Mul", [x, x], "squared")], "variance", axes=[1, 2, 3])
     variance = g.node("Add", [variance, g.constant("flattest", np.float32(FLATTEST))], "kept_variance")
     return g.node("Div", [x, g.node("Sqrt", [variance], "contrast")], "normalised")
+
+
+def _looks(g: _Graph, x: str) -> str:
+    """One after the other: all pictures as they are, then all of them mirrored in each way."""
+    return g.node(
+        "Concat", [_mirrored(g, x, axes, f"look{index}") for index, axes in enumerate(LOOKS)], "looks", axis=0
+    )
+
+
+def _mean_of_looks(g: _Graph, drawings: str) -> str:
+    apart = _apart(g, drawings, (DRAWINGS, ROWS, COLUMNS), "drawings")
+    turned = [
+        _mirrored(g, _look(g, apart, index, f"drawings{index}"), axes, f"drawings_back{index}")
+        for index, axes in enumerate(LOOKS)
+    ]
+    return g.node("Mean", turned, "drawings")
+
+
+def _apart(g: _Graph, x: str, shape: tuple[int, ...], name: str) -> str:
+    sizes = g.constant(f"{name}_shape", np.array([len(LOOKS), -1, *shape]))
+    return g.node("Reshape", [x, sizes], f"{name}_apart")
+
+
+def _look(g: _Graph, apart: str, index: int, name: str) -> str:
+    return g.node("Gather", [apart, g.constant(f"{name}_index", np.int64(index))], name, axis=0)
+
+
+def _mirrored(g: _Graph, x: str, axes: tuple[int, ...], name: str) -> str:
+    """`axes` as in `LOOKS`; here the channels come before height and width."""
+    if not axes:
+        return x
+    backwards = {"start": [-1], "end": [np.iinfo(np.int64).min], "axes": [], "step": [-1]}
+    bounds = [
+        g.constant(f"{name}_{part}", np.array([axis + 1 for axis in axes] if part == "axes" else value * len(axes)))
+        for part, value in backwards.items()
+    ]
+    return g.node("Slice", [x, *bounds], name)
 
 
 def _convolution(g: _Graph, plain: Weights, layer: Convolution, x: str) -> str:

@@ -25,9 +25,9 @@ from network import (
     fresh,
     learning,
     measured,
-    predicting,
+    relearning,
 )
-from preparation import HEIGHT, WIDTH
+from preparation import HEIGHT, SEEN, WIDTH
 from repainting import repainted, repainting
 from unfinished import Unfinished
 from weighing import judgement, mean_where, rejudged, reweighed
@@ -64,7 +64,7 @@ def from_known(plain: Weights, data: Dataset, plan: Plan) -> Weights:
 
 
 def _plainly(learned: Weights, counted: Weights, pictures: jax.Array) -> tuple[Seen, Weights]:
-    return predicting(learned, pictures), counted
+    return relearning(learned, pictures), counted
 
 
 def _fit(
@@ -102,8 +102,8 @@ def _order(count: int, plan: Plan, rng: np.random.Generator) -> NDArray[np.intp]
 
 
 def _varied(data: Dataset, chosen: NDArray[np.intp], rng: np.random.Generator) -> dict[str, Any]:
-    """Mirrored, brighter or darker, in other colours and patterns: none of that changes the weight."""
-    pictures, drawings = data.pictures[chosen], _drawings(data, chosen)
+    """Mirrored, brighter or darker, in other colours: none of that changes the weight."""
+    pictures, drawings = data.pictures[chosen][:, :, SEEN], _drawings(data, chosen)[..., SEEN]
     for axis in (1, 2):
         mirrored = rng.random(len(chosen)) < 0.5
         pictures[mirrored] = np.flip(pictures[mirrored], axis)
@@ -111,8 +111,7 @@ def _varied(data: Dataset, chosen: NDArray[np.intp], rng: np.random.Generator) -
     weights_kg = data.weights_kg[chosen]
     is_drawn = (weights_kg > 0) & (data.drawings is not None)
     batch = {"pictures": pictures, "weights_kg": weights_kg, "drawings": drawings, "is_drawn": is_drawn}
-    # Where nobody drew the trunk, a pattern would go over animal and floor alike.
-    return batch | (repainting(len(chosen), rng) if data.drawings is not None else repainting(len(chosen), rng, 0.0))
+    return batch | repainting(len(chosen), rng)
 
 
 def _drawings(data: Dataset, chosen: NDArray[np.intp]) -> NDArray[np.uint8]:

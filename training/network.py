@@ -1,11 +1,13 @@
 """The network: it draws the animal and the crate, measures the drawing, and weighs by the measures.
 
-Squares of four pixels by four become one cell of 48 numbers, so nothing is lost and every layer after that is small. Six
+Squares of four pixels by four become one cell of 48 numbers, so nothing is lost and every layer after that is small. Seven
 convolutions look at ever larger parts of the picture, three more bring it back, and each cell comes out as two by two points of
 three drawings: the trunk of the animal, the floor between the walls, the opening between the tops of the walls. The weight is
 worked out from nine measures of these drawings, by a polynomial of sixteen coefficients: colours and textures can mislead the
 drawing, but not the weighing. With true drawings that polynomial is within 1.5 % of the weight. Whether there is an animal, and
 how far off the weight may be, is also told by the smallest layer and by how blurred the drawings are.
+
+A finished model draws each picture four times, as it is and mirrored, and goes by the mean of the four drawings.
 
 Batch normalisation makes it learn quickly; `folded` takes it out again, so the exported graph is plain."""
 
@@ -18,13 +20,14 @@ import jax.numpy as jnp  # type: ignore[import-not-found]  # installed in .venv-
 import numpy as np
 from numpy.typing import NDArray
 
-from preparation import HEIGHT, WIDTH
+from preparation import HEIGHT, SEEN
 
 Weights = dict[str, Any]  # arrays by name
 
 DRAWINGS = 3
 SHRUNK = 2  # the drawings are half as wide and high as the picture
 CELL, POINTS = 4, 2  # pixels and points of a drawing along one side of a cell
+WIDTH = SEEN.stop - SEEN.start
 ROWS, COLUMNS = HEIGHT // SHRUNK, WIDTH // SHRUNK
 # The crate's width is taken apart by the distance from the middle of the picture: a lens bends straight lines.
 BANDS = 4
@@ -32,12 +35,15 @@ MEASURES = 1 + 2 * BANDS
 SUMMARY = 3  # trunk, floor, opening: the measures that are also multiplied with each other
 PRODUCTS = tuple((first, second) for first in range(SUMMARY) for second in range(first, SUMMARY))
 JUDGED = 48
+TINY = 1e-6
 FLATTEST = 0.0025  # a picture of one colour is not blown up into noise
 MOMENTUM, EPSILON = 0.99, 1e-3
 GENTLY = 0.1
 NEVER_ZERO = 0.1
 # Where the logarithms lie for a middling animal, so that they start near 0: cells of the trunk, rows of floor and opening.
-LOG_CENTRES = np.array((5.2, *(BANDS * (2.9,)), *(BANDS * (3.3,))), np.float32)
+LOG_CENTRES = np.array((6.1, *(BANDS * (3.4,)), *(BANDS * (3.8,))), np.float32)
+# The axes of number x height x width x channels that each of the four looks is mirrored in.
+LOOKS: tuple[tuple[int, ...], ...] = ((), (1,), (2,), (1, 2))
 
 
 @dataclass(frozen=True)
@@ -51,21 +57,22 @@ class Convolution:
 
 
 DOWN = (
-    Convolution("down0", 3, CELL**2 * 3, 32),
-    Convolution("down1", 3, 32, 64, step=2),
+    Convolution("down0", 3, CELL**2 * 3, 40),
+    Convolution("down1", 3, 40, 64, step=2),
     Convolution("down2", 3, 64, 64),
     Convolution("down3", 3, 64, 96, step=2),
     Convolution("down4", 3, 96, 96),
     Convolution("down5", 3, 96, 96),
+    Convolution("down6", 3, 96, 96),
 )
 # Each way up adds what was seen at that size on the way down.
 UP = (
     ("down2", Convolution("lift1", 1, 96, 64, is_normed=False), Convolution("side1", 1, 64, 64, is_normed=False),
      Convolution("merge1", 3, 64, 64)),
-    ("down0", Convolution("lift0", 1, 64, 32, is_normed=False), Convolution("side0", 1, 32, 32, is_normed=False),
-     Convolution("merge0", 3, 32, 32)),
+    ("down0", Convolution("lift0", 1, 64, 40, is_normed=False), Convolution("side0", 1, 40, 40, is_normed=False),
+     Convolution("merge0", 3, 40, 40)),
 )  # fmt: skip
-DRAW = Convolution("draw", 3, 32, POINTS**2 * DRAWINGS, is_normed=False)
+DRAW = Convolution("draw", 3, 40, POINTS**2 * DRAWINGS, is_normed=False)
 SQUEEZE = Convolution("squeeze", 1, 96, 16, is_normed=False)
 CONVOLUTIONS = (*DOWN, *(part for _, *parts in UP for part in parts), DRAW, SQUEEZE)
 DENSE = {
@@ -122,14 +129,30 @@ def learning(learned: Weights, counted: Weights, pictures: jax.Array) -> tuple[S
         seen[f"{name}_variance"] = counted[f"{name}_variance"] * MOMENTUM + variance * (1 - MOMENTUM)
         return (x - mean) * jax.lax.rsqrt(variance + EPSILON) * learned[f"{name}_scale"] + learned[f"{name}_shift"]
 
-    return _seen(layer, learned, pictures), seen
+    return _told(learned, *_drawn(layer, pictures)), seen
+
+
+def relearning(plain: Weights, pictures: jax.Array) -> Seen:
+    """The same of a finished model: there is nothing left to count."""
+    return _told(plain, *_drawn(_plainly(plain), pictures))
 
 
 def predicting(plain: Weights, pictures: jax.Array) -> Seen:
+    """From the mean of four looks."""
+    number = len(pictures)
+    looks = jnp.concatenate([jnp.flip(pictures, axes) for axes in LOOKS])
+    drawings, squeezed = _drawn(_plainly(plain), looks)
+    shown = jax.nn.sigmoid(drawings).reshape(len(LOOKS), number, DRAWINGS, ROWS, COLUMNS)
+    turned_back = [jnp.flip(one, [axis + 1 for axis in axes]) for one, axes in zip(shown, LOOKS, strict=True)]
+    mean = sum(turned_back[1:], turned_back[0]) / len(LOOKS)
+    return _told(plain, jnp.log(mean + TINY) - jnp.log(1 - mean + TINY), squeezed[:number])
+
+
+def _plainly(plain: Weights) -> Layer:
     def layer(which: Convolution, x: jax.Array) -> jax.Array:
         return _convolved(x, plain[which.name], which.step) + plain[f"{which.name}_shift"]
 
-    return _seen(layer, plain, pictures)
+    return layer
 
 
 def folded(learned: Weights, counted: Weights) -> Weights:
@@ -147,7 +170,8 @@ def folded(learned: Weights, counted: Weights) -> Weights:
     return plain
 
 
-def _seen(layer: Layer, weights: Weights, pictures: jax.Array) -> Seen:
+def _drawn(layer: Layer, pictures: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The drawings before the sigmoid, and the smallest layer."""
     mean = jnp.mean(pictures, (1, 2, 3), keepdims=True)
     variance = jnp.mean((pictures - mean) ** 2, (1, 2, 3), keepdims=True)
     x = _celled((pictures - mean) / jnp.sqrt(variance + FLATTEST))
@@ -158,8 +182,10 @@ def _seen(layer: Layer, weights: Weights, pictures: jax.Array) -> Seen:
     for sidestep, lift, side, merge in UP:
         x = _doubled(layer(lift, x)) + layer(side, kept[sidestep])
         x = jax.nn.relu(layer(merge, jax.nn.relu(x)))
-    drawings = _pointed(layer(DRAW, x))
-    squeezed = jax.nn.relu(layer(SQUEEZE, smallest)).reshape(len(pictures), -1)
+    return _pointed(layer(DRAW, x)), jax.nn.relu(layer(SQUEEZE, smallest)).reshape(len(pictures), -1)
+
+
+def _told(weights: Weights, drawings: jax.Array, squeezed: jax.Array) -> Seen:
     shown = jax.nn.sigmoid(drawings)
     # The drawings are learned from drawings. From weights they learn too, but gently: a wrong weight alone doesn't tell
     # which line was drawn badly.

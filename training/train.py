@@ -27,9 +27,9 @@ from weighing import predictions
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRATCH = ROOT / ".training"
-BASE = ROOT / "training" / "base"
-RENDERED_VERSION = "weighvision-v1.1.0"
-RENDERED_STEPS = 6000
+PACKAGED = ROOT / "src" / "farmiq" / "edge" / "vision_inference" / "models"
+RENDERED_VERSION = "weighvision-v1.2.0"
+RENDERED_STEPS = 7000
 RENDERED_RANGE_KG = (18.0, 135.0)
 RENDERED_LIMITS = (
     "Learned from rendered pictures of pigs only, in a crate 0.60 m wide inside with walls 0.90 m high, seen from straight "
@@ -77,7 +77,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--from-scratch", action="store_true", help="with --pictures: don't start from the rendered model"
     )
-    parser.add_argument("--count", type=int, default=14_000, help="rendered pictures to learn from")
+    parser.add_argument("--count", type=int, default=16_000, help="rendered pictures to learn from")
     parser.add_argument(
         "--steps", type=int, help=f"batches to learn from ({RENDERED_STEPS} rendered, 1500 with --pictures)"
     )
@@ -87,12 +87,12 @@ def _options() -> argparse.Namespace:
         parser.error("--pictures needs --version: results carry the name of the model that made them")
     options.version = options.version or RENDERED_VERSION
     options.steps = options.steps or (1500 if options.pictures else RENDERED_STEPS)
-    options.out = options.out or (SCRATCH / "models" if options.pictures else BASE)
+    options.out = options.out or (SCRATCH / "models" if options.pictures else PACKAGED)
     return options
 
 
 def _rendered(options: argparse.Namespace) -> Material:
-    few = max(500, options.count // 7)
+    few = max(500, min(2000, options.count // 7))
     return Material(
         training=rendered(TRAINING, options.count, SCRATCH),
         validation=rendered(VALIDATION, few, SCRATCH),
@@ -117,7 +117,7 @@ def _learned(material: Material, options: argparse.Namespace) -> Weights:
         plan = Plan(steps=options.steps, seed=options.seed)
         unfinished = Unfinished(SCRATCH / "unfinished.npz", f"{options.version} {len(material.training)} {plan}")
         return from_nothing(material.training, plan, unfinished)
-    path = BASE / f"{RENDERED_VERSION}.onnx"
+    path = PACKAGED / f"{RENDERED_VERSION}.onnx"
     if not path.exists():
         raise RenderedModelMissing(
             f"there is no {path.name} to start from: make train makes it, --from-scratch does without"

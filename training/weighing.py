@@ -10,21 +10,23 @@ from numpy.typing import NDArray
 import adam
 from dataset import Dataset
 from network import Weights, judged, predicting
-from preparation import Pictures
+from preparation import SEEN, Pictures
 
 SPREAD_MIN = 0.012  # in the logarithm of the weight: no picture tells it better than to a hundredth
 TIED = 1.0  # how hard a new polynomial is held to the one before, except for its constant: a few pictures can't find all of it
 STEPS, BATCH, RATE, DECAY = 1500, 256, 1e-3, 1e-3
+ENOUGH = 5000  # pictures to find the polynomial, the spread and the animal from: each is looked at four times
 
 
 def predictions(plain: Weights, pictures: Pictures) -> NDArray[np.float32]:
-    return seen_of(plain, pictures, "numbers")
+    (numbers,) = seen_of(plain, pictures, "numbers")
+    return numbers
 
 
 def reweighed(plain: Weights, data: Dataset) -> Weights:
     """The polynomial that fits these pictures best, as the network draws them now."""
-    chosen = np.flatnonzero(data.is_animal)
-    features = seen_of(plain, data.pictures[chosen], "features")
+    chosen = np.flatnonzero(data.is_animal)[:ENOUGH]
+    (features,) = seen_of(plain, data.pictures[chosen], "features")
     numbers = np.concatenate([features, np.ones((len(features), 1), np.float32)], 1).astype(np.float64)
     before = np.concatenate([plain["weight"][:, 0], plain["weight_shift"]]).astype(np.float64)
     held = TIED * np.eye(len(before))
@@ -36,7 +38,8 @@ def reweighed(plain: Weights, data: Dataset) -> Weights:
 
 def rejudged(plain: Weights, data: Dataset, seed: int) -> Weights:
     """Spread and animal from what the finished network sees, and from how far off its weights are."""
-    signs, numbers = (seen_of(plain, data.pictures, part) for part in ("signs", "numbers"))
+    data = data.first(ENOUGH)
+    signs, numbers = seen_of(plain, data.pictures, "signs", "numbers")
     names = [f"{name}{part}" for name in ("judge", "verdict") for part in ("", "_shift")]
     learned: Weights = {name: plain[name] for name in names}
     run = jax.jit(_step)
@@ -58,10 +61,10 @@ def _step(state: Any, number: Any, batch: dict[str, Any]) -> Any:
     return adam.moved(state, slope, number, RATE * adam.pace(number, STEPS), DECAY)
 
 
-def seen_of(plain: Weights, pictures: Pictures, part: str, batch: int = 250) -> NDArray[np.float32]:
-    run = jax.jit(lambda weights, some: getattr(predicting(weights, some), part))
-    parts = [run(plain, scaled(pictures[first : first + batch])) for first in range(0, len(pictures), batch)]
-    return np.concatenate([np.asarray(found) for found in parts])
+def seen_of(plain: Weights, pictures: Pictures, *names: str, batch: int = 100) -> list[NDArray[np.float32]]:
+    run = jax.jit(lambda weights, some: [getattr(predicting(weights, some), name) for name in names])
+    parts = [run(plain, scaled(pictures[first : first + batch, :, SEEN])) for first in range(0, len(pictures), batch)]
+    return [np.concatenate([np.asarray(some) for some in found]) for found in zip(*parts, strict=True)]
 
 
 def scaled(pictures: Pictures) -> NDArray[np.float32]:

@@ -249,3 +249,28 @@ def test_a_picture_with_another_checksum_or_without_its_object_does_not_balance(
     assert (found["picture_object"]["tier"], found["picture_object"]["subject"]) == ("cloud", picture["object_key"])
     store.put_object(**place, Body=body)
     audited(farm)
+
+
+def test_a_session_with_another_weight_in_the_cloud_does_not_balance(farm: Farm) -> None:
+    ended = "SELECT id, final_weight_kg FROM weight_sessions WHERE status = 'finalized' AND final_weight_kg > 0 LIMIT 1"
+    session = wait_for(lambda: farm.fetch("cloud", ended), 120, "a weigh session in the cloud")[0]
+    audited(farm)
+    change = "UPDATE weight_sessions SET final_weight_kg = $2 WHERE id = $1"
+    farm.fetch("cloud", change, session["id"], session["final_weight_kg"] + 1)
+    try:
+        found = {one["kind"]: one for one in audited(farm, exits.UNBALANCED)["findings"]}
+        assert found["session_differs"]["subject"] == str(session["id"])
+        assert "final weight " in found["session_differs"]["what"]
+    finally:
+        farm.fetch("cloud", change, session["id"], session["final_weight_kg"])
+    audited(farm)
+
+
+def test_of_one_device_that_has_not_measured_yet_it_is_said_so(farm: Farm) -> None:
+    assert farm.command("device", "add", "pump-8", "--kind", "sensor").returncode == exits.OK
+    told_people = farm.command("audit", "--device", "pump-8")
+    assert told_people.returncode == exits.OK, told_people.stderr
+    assert "The edge knows pump-8, and nothing was measured by it yet." in told_people.stdout
+    silent = farm.command("audit", "--device", "pump-7", "--since", "1s")
+    assert silent.returncode == exits.OK, silent.stderr
+    assert farm.command("audit", "--device", "pump-9").returncode == exits.USAGE

@@ -43,6 +43,12 @@ def _rabbitmq(run_folder: Path) -> RabbitMq:
 
 
 @pytest.fixture(scope="session")
+def shared_rabbitmq(_rabbitmq: RabbitMq) -> RabbitMq:
+    """The node itself, for what clients can't ask it. Whoever changes anything does it in a virtual host of `new_vhost`."""
+    return _rabbitmq
+
+
+@pytest.fixture(scope="session")
 def rabbitmq_url(_rabbitmq: RabbitMq) -> str:
     """URL of the default virtual host of a real RabbitMQ that this run shares. Prefer `new_vhost`, which nobody else uses."""
     return _rabbitmq.url()

@@ -10,7 +10,7 @@ from farmiq.edge.weighvision_session.watch import Patience
 from farmiq.kit.postgres import Pool
 from support.weighing import HEARD_AT, Weighing, message_of, presign, store_picture
 
-PATIENCE = Patience(incomplete=timedelta(minutes=10), settle=timedelta(seconds=15))
+PATIENCE = Patience(incomplete=timedelta(minutes=10), settle=timedelta(seconds=15), unbound=timedelta(hours=72))
 
 
 class Edge:

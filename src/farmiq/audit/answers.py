@@ -1,5 +1,6 @@
 """What the services answer, as far as the audit needs it. Unknown fields are passed over."""
 
+from datetime import datetime
 from uuid import UUID
 
 from msgspec import Struct
@@ -26,14 +27,18 @@ class WaitingEvent(Struct, frozen=True):
     is_dead: bool
     device_id: str | None = None
     session_id: UUID | None = None
+    occurred_at: datetime | None = None
     stream_id: str | None = None
     first_seq: str | None = None
     samples: int | None = None
 
 
 class Waiting(Struct, frozen=True):
+    """A page of it: `next` is the `after` of the next one."""
+
     events: list[WaitingEvent]
     is_complete: bool
+    next: UUID | None = None
 
 
 class Stats(Struct, frozen=True):

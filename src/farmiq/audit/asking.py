@@ -4,9 +4,8 @@ A sample moves from the node to the cloud. Whoever asks the cloud first and the 
 moves meanwhile is counted as on its way, and the cloud never seems to have something that the edge has not.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -16,19 +15,18 @@ from msgspec import Struct
 from farmiq.audit import answers
 from farmiq.audit.balance import DeadLetters, Reading, TenantReading
 from farmiq.audit.devices import DeviceReading, Situation
+from farmiq.audit.outbox import SYNC, outbox
 from farmiq.audit.spools import local_spools
-from farmiq.audit.streams import NodeAccount, Packs
+from farmiq.audit.streams import NodeAccount
 from farmiq.audit.weighing_asking import CLOUD_MEDIA, MEDIA, SESSIONS, Scope, ask_cloud, ask_edge
 from farmiq.console.fleet.answers import Device, Devices
 from farmiq.console.neighbours import Neighbours
-from farmiq.contracts import event_types
 from farmiq.timeseries.accounts import DeviceAccount
-from farmiq.timeseries.coverage import Span
+from farmiq.timeseries.coverage import count, without
 
 EDGE: Final = "edge-telemetry-timeseries"
 CLOUD: Final = "cloud-telemetry-service"
 GATEWAY: Final = "edge-ingress-gateway"
-SYNC: Final = "edge-sync-forwarder"
 ENTRANCE: Final = "cloud-ingestion"
 
 HOURS_MAX: Final = timedelta(days=31)
@@ -43,16 +41,20 @@ OnDevices = Callable[[str, int], None]
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """`rows_max`: at a tier, so many rows are counted; beyond that its aggregates are believed."""
+    """`rows_max`: at a tier, so many rows are counted; beyond that its aggregates are believed. `asked_at` stays the same however
+    often it is asked: single readings are compared as far as they were measured before."""
 
     tenant_id: str | None = None
     own_tenants: Sequence[str] = ()
     """Asked for also when the edge has nothing of them."""
     device_id: str | None = None
     since: datetime | None = None
+    asked_at: datetime
     rows_max: int
     is_exact: bool = False
     spool_folders: Mapping[str, Path] = {}
+    spool_tenants: Mapping[str, str] = {}
+    """Whose the devices of these spools are, as far as it is known; of the others, the first of `own_tenants`."""
 
 
 class _Tier(Struct, frozen=True):
@@ -62,11 +64,10 @@ class _Tier(Struct, frozen=True):
 
 async def read(neighbours: Neighbours, asked: Question, on_devices: OnDevices = lambda _tier, _count: None) -> Reading:
     """One look at everything. Raises `Away` or `Refused` where a service does not tell."""
-    now = datetime.now(UTC)
-    until = now + timedelta(hours=1)
+    until = asked.asked_at + timedelta(hours=1)
     since = max(asked.since or until - HOURS_MAX, until - HOURS_MAX)
     plan = await neighbours.get(GATEWAY, "/api/v1/ingress/sync-plan", answers.SyncPlan)
-    names = [asked.tenant_id] if asked.tenant_id else sorted({*asked.own_tenants, *await _tenants(neighbours)})
+    names = [asked.tenant_id] if asked.tenant_id else await _tenants(neighbours, asked)
     bus = (await neighbours.get(ENTRANCE, "/api/v1/bus/queues", answers.BusQueues)).queues
     notes: list[str] = []
     tenants = []
@@ -78,18 +79,20 @@ async def read(neighbours: Neighbours, asked: Question, on_devices: OnDevices = 
         await neighbours.get(ENTRANCE, "/api/v1/ingestion/stats", answers.Stats),
     ]
     return Reading(
-        asked_at=now,
+        asked_at=asked.asked_at,
         since=since,
         until=until,
         tenants=tenants,
+        bus_messages=sum(queue.waiting + queue.retrying for queue in bus if queue.service == CLOUD),
         duplicates_removed=sum(one.duplicates for one in duplicates),
         notes=notes,
     )
 
 
-async def _tenants(neighbours: Neighbours) -> list[str]:
+async def _tenants(neighbours: Neighbours, asked: Question) -> list[str]:
     """Those of the edge: the cloud may have others, whose edges are elsewhere."""
-    return (await neighbours.get(EDGE, "/api/v1/tenants", answers.Tenants)).tenants
+    measured = (await neighbours.get(EDGE, "/api/v1/tenants", answers.Tenants)).tenants
+    return sorted({*asked.own_tenants, *asked.spool_tenants.values(), *measured})
 
 
 async def _tenant(
@@ -105,24 +108,22 @@ async def _tenant(
     scope = Scope(tenant_id, asked.device_id, asked.since or window[0], window[1])
     cloud = await _accounts(neighbours, CLOUD, tenant_id, asked, window, on_devices)
     weighed = await ask_cloud(neighbours, scope)
-    letters = await _dead_letters(neighbours, tenant_id) if any(queue.dead for queue in bus) else []
-    waiting = await neighbours.get(SYNC, "/api/v1/sync/waiting", answers.Waiting, tenant_id=tenant_id)
+    letters = await _dead_letters(neighbours, tenant_id, asked.device_id) if any(queue.dead for queue in bus) else []
+    waiting = await outbox(neighbours, tenant_id, asked.asked_at, asked.device_id)
     edge = await _accounts(neighbours, EDGE, tenant_id, asked, window, on_devices)
     registered = await _registered(neighbours, tenant_id, asked.device_id)
-    bus_waiting = sum(queue.waiting + queue.retrying for queue in bus if queue.service == CLOUD)
-    weighings = await ask_edge(neighbours, scope, weighed, waiting, bus_waiting, registered.values())
-    nodes, troubles = local_spools(_folders(asked, registered))
+    weighings = await ask_edge(neighbours, scope, weighed, frozenset(waiting.sessions), registered.values())
+    nodes, troubles = local_spools(_folders(asked, tenant_id, registered))
     notes += troubles
+    strangers = {name: unacked for name in {*nodes} - {*registered} if (unacked := _unacked(nodes[name]))}
     situation = Situation(
         tenant_id=tenant_id,
         retired={"edge": edge.retired, "cloud": cloud.retired},
-        is_outbox_complete=waiting.is_complete,
-        bus_waiting=bus_waiting,
         is_raw_sent=plan.mode != "aggregated",
         are_aggregates_sent=plan.mode != "raw",
     )
-    packs, singles = _outbox(waiting)
-    here = {*edge.devices, *nodes, *registered}
+    packs = waiting.packs
+    here = {*edge.devices, *registered, *strangers}
     devices = [
         DeviceReading(
             device_id=name,
@@ -130,8 +131,9 @@ async def _tenant(
             cloud=cloud.devices.get(name),
             nodes=nodes.get(name) or said_by(registered.get(name)),
             packs=packs,
-            single_waiting=singles.get((name, False), 0),
-            single_dead=singles.get((name, True), 0),
+            single_waiting=waiting.singles[name, False],
+            single_dead=waiting.singles[name, True],
+            single_old_in_outbox=waiting.old_singles[name],
         )
         for name in sorted(here & {*edge.devices, *cloud.devices, *nodes})
     ]
@@ -142,9 +144,11 @@ async def _tenant(
         devices=wanted,
         weighings=weighings,
         dead_letters=letters,
-        events_waiting=_others(waiting, is_dead=False),
-        events_dead=_others(waiting, is_dead=True),
+        strangers=strangers,
+        events_waiting=waiting.others(is_dead=False),
+        events_dead=waiting.others(is_dead=True),
         elsewhere=elsewhere,
+        quiet=sorted(here - {one.device_id for one in wanted}),
     )
 
 
@@ -170,6 +174,7 @@ async def _accounts(
             exact=str(asked.is_exact).lower(),
             after=after,
             limit=DEVICES_A_PAGE,
+            singles_since=asked.asked_at.isoformat(),
             **{"from": window[0].isoformat(), "to": window[1].isoformat()},
         )
         devices |= {one.device_id: one for one in page.devices if one.samples or one.streams}
@@ -193,9 +198,9 @@ async def _registered(neighbours: Neighbours, tenant_id: str, device_id: str | N
             return found
 
 
-async def _dead_letters(neighbours: Neighbours, tenant_id: str) -> list[DeadLetters]:
+async def _dead_letters(neighbours: Neighbours, tenant_id: str, device_id: str | None) -> list[DeadLetters]:
     """Looking takes the letters for a moment, so nobody looks where there are none."""
-    found = await neighbours.get(ENTRANCE, "/api/v1/dlq", answers.DeadQueues, tenant_id=tenant_id)
+    found = await neighbours.get(ENTRANCE, "/api/v1/dlq", answers.DeadQueues, tenant_id=tenant_id, device_id=device_id)
     return [
         DeadLetters(queue.service, sum(group.count for group in queue.groups))
         for queue in found.queues
@@ -203,37 +208,19 @@ async def _dead_letters(neighbours: Neighbours, tenant_id: str) -> list[DeadLett
     ]
 
 
-def _folders(asked: Question, registered: Mapping[str, Device]) -> dict[str, Path]:
+def _folders(asked: Question, tenant_id: str, registered: Mapping[str, Device]) -> dict[str, Path]:
+    """Of devices that are registered with this tenant, or that should be: an edge that was restored from a backup has forgotten
+    those that were added since."""
+    owner = next(iter(asked.own_tenants), None)
     return {
         name: folder
         for name, folder in asked.spool_folders.items()
-        if name in registered and asked.device_id in (None, name)
+        if (name in registered or asked.spool_tenants.get(name, owner) == tenant_id) and asked.device_id in (None, name)
     }
 
 
-def _outbox(waiting: answers.Waiting) -> tuple[dict[UUID, Packs], dict[tuple[str, bool], int]]:
-    """Which samples are in packs, by stream; and how many single readings wait, by device and whether they were given up."""
-    spans: dict[UUID, tuple[list[Span], list[Span]]] = {}
-    singles: dict[tuple[str, bool], int] = {}
-    for event in waiting.events:
-        if event.event_type == event_types.TELEMETRY_INGESTED and event.device_id is not None:
-            key = event.device_id, event.is_dead
-            singles[key] = singles.get(key, 0) + 1
-        if event.event_type == event_types.TELEMETRY_BATCH_INGESTED and event.stream_id and event.first_seq:
-            first = int(event.first_seq)
-            both = spans.setdefault(UUID(event.stream_id), ([], []))
-            both[event.is_dead].append((first, first + (event.samples or 0)))
-    return {
-        stream_id: Packs(waiting_spans, dead_spans, waiting.is_complete)
-        for stream_id, (waiting_spans, dead_spans) in spans.items()
-    }, singles
-
-
-def _others(waiting: answers.Waiting, *, is_dead: bool) -> dict[str, int]:
-    """Events that are no samples, by type."""
-    samples = (event_types.TELEMETRY_INGESTED, event_types.TELEMETRY_BATCH_INGESTED)
-    others = [event.event_type for event in waiting.events if event.is_dead is is_dead]
-    return dict(Counter(name for name in others if name not in samples))
+def _unacked(streams: Mapping[UUID, NodeAccount]) -> int:
+    return sum(count(without(node.held or [], [(1, node.acked_seq + 1)])) for node in streams.values())
 
 
 def said_by(device: Device | None) -> dict[UUID, NodeAccount]:

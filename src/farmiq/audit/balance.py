@@ -7,9 +7,10 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from farmiq.audit.device_hours import explained
 from farmiq.audit.devices import DeviceBalance, DeviceReading, Situation, balance_device
 from farmiq.audit.findings import MISSING, Finding, found, lasting
-from farmiq.audit.streams import Place
+from farmiq.audit.streams import BusRoom, Place
 from farmiq.audit.weighings import WeighingBalance, WeighingReading, balance_weighings
 
 T = TypeVar("T", bound=str)
@@ -21,7 +22,9 @@ class DeadLetters(Struct, frozen=True):
 
 
 class TenantReading(Struct, frozen=True, kw_only=True):
-    """`elsewhere`: devices that only the cloud has, and of which this edge knows nothing: they are another edge's."""
+    """`elsewhere`: devices that only the cloud has, and of which this edge knows nothing: they are another edge's.
+
+    `strangers`: devices of this machine that are not registered, and how many samples they hold that nobody has taken over."""
 
     situation: Situation
     devices: list[DeviceReading]
@@ -31,6 +34,9 @@ class TenantReading(Struct, frozen=True, kw_only=True):
     """In the edge's outbox by type, without samples, which the devices' figures have."""
     events_dead: dict[str, int] = {}
     elsewhere: list[str] = []
+    strangers: dict[str, int] = {}
+    quiet: list[str] = []
+    """Devices of the edge that were not judged: nothing was measured, or nothing since the time that was asked for."""
 
 
 class Reading(Struct, frozen=True, kw_only=True):
@@ -38,6 +44,8 @@ class Reading(Struct, frozen=True, kw_only=True):
     since: datetime
     until: datetime
     tenants: list[TenantReading]
+    bus_messages: int = 0
+    """On the bus, for the service that stores samples and sessions."""
     duplicates_removed: int = 0
     notes: list[str] = []
 
@@ -65,6 +73,7 @@ class Balance(Struct, frozen=True, kw_only=True):
     events_waiting: dict[str, int]
     elsewhere: list[str]
     notes: list[str]
+    quiet: list[str] = []
 
 
 def balance(reading: Reading, before: Sequence[Finding] | None = None) -> Balance:
@@ -72,17 +81,21 @@ def balance(reading: Reading, before: Sequence[Finding] | None = None) -> Balanc
     devices = []
     weighings: list[WeighingBalance] = []
     findings: list[Finding] = []
+    bus = BusRoom(reading.bus_messages)
     for tenant in reading.tenants:
         for one in tenant.devices:
-            judged = settled(balance_device(one, tenant.situation), before)
+            judged = settled(balance_device(one, tenant.situation, bus), before)
             devices.append(judged)
             findings += judged.findings
         if tenant.weighings is not None:
-            weighed = balance_weighings(tenant.weighings)
+            weighed = balance_weighings(tenant.weighings, bus)
             lasted = weighed.findings if before is None else lasting(before, weighed.findings)
             weighings.append(replace(weighed, findings=lasted))
             findings += lasted
         tenant_id = tenant.situation.tenant_id
+        findings += [
+            found("not_registered", tenant_id, name, held, device_id=name) for name, held in tenant.strangers.items()
+        ]
         findings += [_letters(tenant_id, one) for one in tenant.dead_letters if one.count]
         findings += [found("dead_event", tenant_id, name, count) for name, count in tenant.events_dead.items()]
     places = _added(device.in_flight for device in devices)
@@ -106,6 +119,7 @@ def balance(reading: Reading, before: Sequence[Finding] | None = None) -> Balanc
         events_waiting=_added(tenant.events_waiting for tenant in reading.tenants),
         elsewhere=[name for tenant in reading.tenants for name in tenant.elsewhere],
         notes=reading.notes,
+        quiet=[name for tenant in reading.tenants for name in tenant.quiet],
     )
 
 
@@ -123,7 +137,10 @@ def settled(device: DeviceBalance, before: Sequence[Finding] | None) -> DeviceBa
     missing = sum(finding.count for finding in findings if is_missing(finding))
     moving = device.missing - missing
     in_flight = device.in_flight | ({"moving": device.in_flight.get("moving", 0) + moving} if moving else {})
-    return replace(device, findings=findings, missing=missing, in_flight=in_flight)
+    hours = device.hours
+    if any(hour.unexplained for hour in hours):
+        hours = explained(hours, in_flight, device.dead_lettered)
+    return replace(device, findings=findings, missing=missing, in_flight=in_flight, hours=hours)
 
 
 def is_missing(finding: Finding) -> bool:

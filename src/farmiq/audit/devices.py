@@ -1,13 +1,15 @@
 """One device: its streams, its single readings, its hours, and whether each tier has the rows that it says it has. Pure."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from uuid import UUID
 
 from msgspec import Struct
 
+from farmiq.audit.device_hours import Hour, explained, hours_of
 from farmiq.audit.findings import Finding, found
 from farmiq.audit.streams import (
+    BusRoom,
     NodeAccount,
     Packs,
     Part,
@@ -26,14 +28,21 @@ class Situation(Struct, frozen=True, kw_only=True):
 
     tenant_id: str
     retired: Mapping[str, int] = {}
-    is_outbox_complete: bool = True
-    bus_waiting: int = 0
     is_raw_sent: bool = True
     are_aggregates_sent: bool = False
 
 
+class Earlier(Struct, frozen=True):
+    """What was said before of one device: by the `edge` at first and, when it is asked for the last time, how many single
+    readings of that time were `in_outbox` the last time but one."""
+
+    edge: DeviceAccount | None
+    in_outbox: int | None = None
+
+
 class DeviceReading(Struct, frozen=True, kw_only=True):
-    """What each tier said of one device. `single_waiting` and `single_dead` are events in the edge's outbox."""
+    """What each tier said of one device. `single_waiting` and `single_dead` are events in the edge's outbox, and
+    `single_old_in_outbox` those of both that were measured before it was first asked."""
 
     device_id: str
     edge: DeviceAccount | None = None
@@ -42,17 +51,8 @@ class DeviceReading(Struct, frozen=True, kw_only=True):
     packs: Mapping[UUID, Packs] = {}
     single_waiting: int = 0
     single_dead: int = 0
-
-
-class Hour(Struct, frozen=True):
-    """captured = stored + lost + in flight, of what was measured in this hour; `edge_stored` is what the edge has of it."""
-
-    hour_at: datetime
-    captured: int
-    edge_stored: int
-    stored: int
-    lost: int
-    in_flight: int
+    single_old_in_outbox: int = 0
+    earlier: Earlier | None = None
 
 
 class DeviceBalance(Struct, frozen=True, kw_only=True):
@@ -77,9 +77,9 @@ class DeviceBalance(Struct, frozen=True, kw_only=True):
     said_at: datetime | None = None
 
 
-def balance_device(reading: DeviceReading, situation: Situation) -> DeviceBalance:
-    streams = {one.stream_id: balance_stream(one) for one in _streams(reading, situation)}
-    singles = _singles(reading, situation)
+def balance_device(reading: DeviceReading, situation: Situation, bus: BusRoom) -> DeviceBalance:
+    streams = {one.stream_id: balance_stream(one, bus) for one in _streams(reading, situation)}
+    singles = _singles(reading, situation, bus)
     in_flight: dict[Place, int] = {}
     for balance in (*streams.values(), singles):
         for place, samples in balance.in_flight.items():
@@ -88,8 +88,11 @@ def balance_device(reading: DeviceReading, situation: Situation) -> DeviceBalanc
     findings = [finding for stream_id, one in streams.items() for finding in named.of_stream(stream_id, one)]
     findings += named.of_singles(singles)
     rows = [finding for tier in ("edge", "cloud") for finding in _rows(reading, situation, tier, named)]
-    hours = hours_of(reading)
+    hours = hours_of(reading.edge.hours if reading.edge else (), reading.cloud.hours if reading.cloud else ())
     findings += [*rows, *_hours_disagree(hours, reading, situation, [*streams.values(), singles], named)]
+    dead = sum(count(one.dead) for one in (*streams.values(), singles))
+    if situation.is_raw_sent and not situation.are_aggregates_sent:
+        hours = explained(hours, in_flight, dead)
     return DeviceBalance(
         tenant_id=situation.tenant_id,
         device_id=reading.device_id,
@@ -97,7 +100,7 @@ def balance_device(reading: DeviceReading, situation: Situation) -> DeviceBalanc
         stored=sum(one.stored for one in streams.values()) + singles.stored,
         lost=sum(one.lost for one in streams.values()),
         in_flight=in_flight,
-        dead_lettered=sum(count(one.dead) for one in streams.values()) + count(singles.dead),
+        dead_lettered=dead,
         missing=sum(count(part.spans) for one in (*streams.values(), singles) for part in one.missing),
         at_edge=_covered(reading.edge) + (_single(reading.edge, situation, "edge") or 0),
         single=singles.captured,
@@ -107,20 +110,6 @@ def balance_device(reading: DeviceReading, situation: Situation) -> DeviceBalanc
         findings=findings,
         said_at=max((node.said_at for node in reading.nodes.values() if node.said_at), default=None),
     )
-
-
-def hours_of(reading: DeviceReading) -> list[Hour]:
-    edge = {hour.hour_at: hour for hour in (reading.edge.hours if reading.edge else ())}
-    cloud = {hour.hour_at: hour for hour in (reading.cloud.hours if reading.cloud else ())}
-    found_hours = []
-    for hour_at in sorted({*edge, *cloud}):
-        here = [hour for hour in (edge.get(hour_at), cloud.get(hour_at)) if hour is not None]
-        captured = max(hour.stored + hour.lost + hour.missing for hour in here)
-        stored = cloud[hour_at].stored if hour_at in cloud else 0
-        lost = min(max(hour.lost for hour in here), captured - stored)
-        at_edge = edge[hour_at].stored if hour_at in edge else 0
-        found_hours.append(Hour(hour_at, captured, at_edge, stored, lost, captured - stored - lost))
-    return found_hours
 
 
 class _Namer:
@@ -174,9 +163,8 @@ def _streams(reading: DeviceReading, situation: Situation) -> list[StreamReading
             stream_id,
             reading.nodes.get(stream_id),
             coverage(edge, stream_id),
-            reading.packs.get(stream_id, Packs(is_complete=situation.is_outbox_complete)),
+            reading.packs.get(stream_id, Packs()),
             coverage(cloud, stream_id),
-            situation.bus_waiting,
             situation.is_raw_sent,
         )
         for stream_id in sorted({*edge, *cloud, *reading.nodes})
@@ -189,39 +177,74 @@ def _covered(account: DeviceAccount | None) -> int:
 
 def _single(account: DeviceAccount | None, situation: Situation, tier: str) -> int | None:
     """Single readings have no sequences: they are what the aggregates count and no stream covers. None: not to be told."""
-    if tier == "cloud" and situation.are_aggregates_sent:
+    if (tier == "cloud" and situation.are_aggregates_sent) or situation.retired.get(tier):
         return None
+    return _tally(account)
+
+
+def _tally(account: DeviceAccount | None, since: datetime | None = None) -> int:
+    """What the aggregates count and no stream covers. Since a time, only the difference of two of these means something."""
     if account is None:
         return 0
-    single = account.samples - _covered(account)
-    return None if situation.retired.get(tier) else single
+    if since is None:
+        return max(0, account.samples - _covered(account))
+    return sum(hour.stored for hour in account.hours if hour.hour_at >= since) - _covered(account)
 
 
-def _singles(reading: DeviceReading, situation: Situation) -> StreamBalance:
+def _singles(reading: DeviceReading, situation: Situation, bus: BusRoom) -> StreamBalance:
     """As if they were a stream of their own, whose sequences stand for how many there are."""
-    edge, cloud = _single(reading.edge, situation, "edge"), _single(reading.cloud, situation, "cloud")
-    known = max(edge or 0, 0), max(cloud or 0, 0)
-    if edge is None or cloud is None:
-        # Retention has taken some of them at one tier: the other one's word stands, and nothing is compared.
-        captured = max(known)
-        return StreamBalance(captured, captured, 0, {}, [], [], [])
+    at_edge = _single(reading.edge, situation, "edge") or 0
+    in_outbox = reading.single_waiting + reading.single_dead
     if not situation.is_raw_sent:
-        return StreamBalance(known[0], known[0], 0, {}, [], [], [])
-    behind = max(0, known[0] - known[1])
-    waiting = behind if not situation.is_outbox_complete else min(behind, reading.single_waiting)
-    dead = min(behind - waiting, reading.single_dead)
-    rest = behind - waiting - dead
-    on_bus = rest if situation.bus_waiting else 0
-    surplus = max(0, known[1] - known[0])
-    flying: dict[Place, int] = {"edge_outbox": waiting, "cloud_bus": on_bus}
+        return StreamBalance(at_edge, at_edge, 0, {}, [], [], [])
+    if situation.are_aggregates_sent:
+        # Aggregates of the cloud count twice what came as aggregates and as readings: only the outbox tells what is not there.
+        return _parted(reading, stored=max(0, at_edge - in_outbox), behind=in_outbox, on_bus=0, confirmed=0)
+    stored = _single(reading.cloud, situation, "cloud") or 0
+    since = _compared_since(reading.edge, situation)
+    behind = _tally(reading.edge, since) - _tally(reading.cloud, since)
+    if since is not None:
+        # What has left the aggregates is not in the difference, and may be in the outbox all the same.
+        behind = max(behind, in_outbox)
+    on_bus = bus.take(max(0, behind - in_outbox))
+    return _parted(reading, stored, behind, on_bus, _confirmed(reading, since))
+
+
+def _compared_since(edge: DeviceAccount | None, situation: Situation) -> datetime | None:
+    """Where retention has taken aggregates, the hours of the window are compared that the edge still has; else everything."""
+    if not any(situation.retired.values()):
+        return None
+    return edge.hours[0].hour_at if edge and edge.hours else datetime.max.replace(tzinfo=UTC)
+
+
+def _confirmed(reading: DeviceReading, since: datetime | None) -> int | None:
+    """How many of those that the edge had when it was first asked are not in the cloud now. None: it is the first time."""
+    earlier = reading.earlier
+    if earlier is None:
+        return None
+    at_edge = _tally(earlier.edge, since) - (earlier.edge.single_since if earlier.edge else 0)
+    in_cloud = _tally(reading.cloud, since) - (reading.cloud.single_since if reading.cloud else 0)
+    if earlier.in_outbox is None:
+        return at_edge - in_cloud
+    # What has left the outbox since the last time may be in nobody's answer: the cloud was asked before it came.
+    return at_edge - in_cloud - max(earlier.in_outbox, reading.single_old_in_outbox)
+
+
+def _parted(reading: DeviceReading, stored: int, behind: int, on_bus: int, confirmed: int | None) -> StreamBalance:
+    """What the cloud is `behind` by place; what is in none and not `confirmed` to be missing has only just come."""
+    waiting = min(max(0, behind), reading.single_waiting)
+    dead = min(max(0, behind) - waiting, reading.single_dead)
+    rest = max(0, behind) - waiting - dead
+    missing = max(0, (rest if confirmed is None else min(rest, confirmed)) - on_bus)
+    flying: dict[Place, int] = {"edge_outbox": waiting, "cloud_bus": on_bus, "moving": rest - on_bus - missing}
     return StreamBalance(
-        captured=max(known),
-        stored=known[1],
+        captured=stored + max(0, behind),
+        stored=stored,
         lost=0,
         in_flight={place: samples for place, samples in flying.items() if samples},
         dead=[(0, dead)] if dead else [],
-        missing=[Part("single_missing", [(0, rest - on_bus)])] if rest > on_bus else [],
-        disagreements=[Part("single_surplus", [(0, surplus)])] if surplus else [],
+        missing=[Part("single_missing", [(0, missing)])] if missing else [],
+        disagreements=[Part("single_surplus", [(0, -behind)])] if behind < 0 else [],
     )
 
 

@@ -44,6 +44,11 @@ WORDS: Final[Mapping[str, Words]] = {
         "never seen",
         "look at the device: it skipped them, or was replaced before it had sent them",
     ),
+    "not_registered": Words(
+        "the edge does not know the device, whose spool is on this machine: what it sends is refused, and its spool fills",
+        "on the node's disk",
+        "farmiq device add; an edge that was restored from a backup has forgotten the devices that were added since",
+    ),
     "edge_lacks": Words(
         "the cloud has them and the edge, which sent them, has not: it was restored from a backup, or its tables were changed",
         "in the cloud's database",
@@ -114,6 +119,11 @@ WORDS: Final[Mapping[str, Words]] = {
         "in both databases",
         "farmiq dlq ls --service cloud-telemetry-service",
     ),
+    "session_forgotten": Words(
+        "a weigh session that the cloud has and the edge, which sent it, has not: it was restored from a backup",
+        "in the cloud's database",
+        "nothing is lost to the cloud; a station that still has it sends it again after the edge's epoch has changed",
+    ),
     "picture_missing": Words(
         "a picture that the edge has; no transfer waits for it, and the cloud does not have it",
         "in the edge's object store",
@@ -152,6 +162,7 @@ CERTAIN: Final = frozenset(
         "stored_twice",
         "not_covered",
         "single_rows_differ",
+        "not_registered",
         "dead_letter",
         "dead_event",
         "picture_failed",

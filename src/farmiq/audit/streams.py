@@ -7,6 +7,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from farmiq.contracts.limits import SAMPLES_MAX
 from farmiq.timeseries.coverage import Span, count, normalise, shared, without
 
 Place = Literal["node_spool", "device", "edge_outbox", "cloud_bus", "moving"]
@@ -30,11 +31,24 @@ class NodeAccount(Struct, frozen=True):
 
 
 class Packs(Struct, frozen=True):
-    """What the edge's outbox holds of a stream. An incomplete list says nothing about what is not on it."""
+    """What the edge's outbox holds of a stream."""
 
     waiting: list[Span] = []
     dead: list[Span] = []
-    is_complete: bool = True
+
+
+class BusRoom:
+    """What can be on the cloud's bus at most. Nobody can look into its messages, so they explain what may be in so many of them
+    and no more, of all devices and tenants together."""
+
+    def __init__(self, messages: int) -> None:
+        self.messages = messages
+
+    def take(self, wanted: int, *, in_a_message: int = 1) -> int:
+        """How many of these there is room for."""
+        taken = min(wanted, self.messages * in_a_message)
+        self.messages -= -(-taken // in_a_message)
+        return taken
 
 
 class TierCoverage(Struct, frozen=True):
@@ -50,7 +64,6 @@ class StreamReading(Struct, frozen=True):
     edge: TierCoverage = TierCoverage()
     packs: Packs = Packs()
     cloud: TierCoverage = TierCoverage()
-    bus_waiting: int = 0
     is_raw_sent: bool = True
 
 
@@ -75,17 +88,17 @@ class StreamBalance(Struct, frozen=True):
     @property
     def at_edge(self) -> int:
         """In the edge's database, and not yet in the cloud's."""
-        return count(self.dead) + sum(self.in_flight.get(place, 0) for place in ("edge_outbox", "cloud_bus"))
+        return count(self.dead) + sum(self.in_flight.get(place, 0) for place in ("edge_outbox", "cloud_bus", "moving"))
 
 
-def balance_stream(reading: StreamReading) -> StreamBalance:
+def balance_stream(reading: StreamReading, bus: BusRoom) -> StreamBalance:
     edge, cloud, node = reading.edge, reading.cloud, reading.node
     stored = cloud.received if reading.is_raw_sent else edge.received
     received = normalise([*edge.received, *stored])
     declared = without(normalise([*edge.lost, *cloud.lost, *(node.lost if node else ())]), received)
     end = max((span[1] for span in (*received, *declared)), default=1)
     everything: list[Span] = [(1, max(end, node.captured_seq + 1 if node else 1))]
-    flying, dead, missing = _between(reading, without(edge.received, stored))
+    flying, dead, missing = _between(reading.packs, without(edge.received, stored), bus)
     upstream, gone = _upstream(node, without(everything, normalise([*received, *declared])))
     return StreamBalance(
         captured=count(everything),
@@ -98,16 +111,25 @@ def balance_stream(reading: StreamReading) -> StreamBalance:
     )
 
 
-def _between(reading: StreamReading, spans: Sequence[Span]) -> tuple[dict[Place, int], list[Span], list[Part]]:
+def _between(packs: Packs, spans: Sequence[Span], bus: BusRoom) -> tuple[dict[Place, int], list[Span], list[Part]]:
     """In the edge's database, and not in the cloud's."""
-    dead = shared(spans, normalise(reading.packs.dead))
-    waiting = shared(without(spans, dead), normalise(reading.packs.waiting))
+    dead = shared(spans, normalise(packs.dead))
+    waiting = shared(without(spans, dead), normalise(packs.waiting))
     passed = without(without(spans, dead), waiting)
-    if not reading.packs.is_complete:
-        return {"edge_outbox": count(waiting) + count(passed)}, dead, []
-    if reading.bus_waiting:
-        return {"edge_outbox": count(waiting), "cloud_bus": count(passed)}, dead, []
-    return {"edge_outbox": count(waiting)}, dead, [Part("lost_after_edge", passed)]
+    # The latest are on the bus, if any are: so what is missing has the same name each time, whatever comes after it.
+    on_bus = _latest(passed, bus.take(count(passed), in_a_message=SAMPLES_MAX))
+    flying: dict[Place, int] = {"edge_outbox": count(waiting), "cloud_bus": count(on_bus)}
+    return flying, dead, [Part("lost_after_edge", without(passed, on_bus))]
+
+
+def _latest(spans: Sequence[Span], samples: int) -> list[Span]:
+    found: list[Span] = []
+    for first, end in reversed(spans):
+        begin = max(first, end - samples)
+        if begin < end:
+            found.append((begin, end))
+        samples -= end - begin
+    return found[::-1]
 
 
 def _upstream(node: NodeAccount | None, spans: Sequence[Span]) -> tuple[dict[Place, int], list[Part]]:

@@ -1,6 +1,6 @@
 """Asking both tiers for their weigh sessions and pictures: digests of all days first, names only where these differ."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final, TypeVar
@@ -8,7 +8,6 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from farmiq.audit import answers
 from farmiq.audit.weighings import CloudSession, EdgeSession, Picture, Station, WeighingReading, uneven_days
 from farmiq.console.fleet.answers import Device
 from farmiq.console.neighbours import Neighbours, Refused
@@ -61,18 +60,20 @@ async def ask_edge(
     neighbours: Neighbours,
     scope: Scope,
     cloud: CloudSide,
-    waiting: answers.Waiting,
-    bus_waiting: int,
+    waiting_sessions: frozenset[UUID],
     registered: Iterable[Device],
 ) -> WeighingReading:
-    session_days = await _days(neighbours, SESSIONS, "/api/v1/weighvision/session-days", scope)
+    stations = list(registered)
+    told = await neighbours.get(SESSIONS, "/api/v1/weighvision/session-days", DayDigests, **scope.query())
+    session_days, own = told.days, _own(stations, told.kept_since)
     picture_days = await _days(neighbours, MEDIA, "/api/v1/media-days", scope)
     cloud_sessions: dict[UUID, CloudSession] = {}
     sessions: list[EdgeSession] = []
-    for days in _runs(uneven_days(session_days, cloud.session_days)):
+    for days in _runs(uneven_days(session_days, cloud.session_days, own=own)):
         cloud_sessions |= {one.id: one async for one in _cloud_sessions(neighbours, scope, days)}
         sessions += [one async for one in _edge_sessions(neighbours, scope, days)]
     cloud_sessions |= await _named(neighbours, scope, [one.id for one in sessions if one.id not in cloud_sessions])
+    forgotten = await _forgotten(neighbours, scope, own, cloud_sessions, {one.id for one in sessions})
     cloud_pictures: dict[UUID, Picture] = {}
     pictures: list[Picture] = []
     for days in _runs(uneven_days(picture_days, cloud.picture_days, state="stored")):
@@ -87,14 +88,13 @@ async def ask_edge(
         cloud_picture_days=cloud.picture_days,
         sessions=sessions,
         cloud_sessions=cloud_sessions,
+        forgotten=forgotten,
         pictures=pictures,
         cloud_pictures=cloud_pictures,
         transfers=await _transfers(neighbours, unsent),
-        waiting_sessions=frozenset(event.session_id for event in waiting.events if event.session_id is not None),
-        is_outbox_complete=waiting.is_complete,
-        bus_waiting=bus_waiting,
+        waiting_sessions=waiting_sessions,
         incomplete=await _incomplete(neighbours, scope),
-        stations=[_station(device) for device in registered if device.kind == "station"],
+        stations=[_station(device) for device in stations if device.kind == "station"],
     )
 
 
@@ -124,6 +124,10 @@ class _CloudSessions(Struct, frozen=True):
 
 class _CloudDetail(Struct, frozen=True):
     session: CloudSession
+
+
+class _EdgeDetail(Struct, frozen=True):
+    session: EdgeSession
 
 
 class _EdgePictures(Struct, frozen=True):
@@ -186,6 +190,39 @@ async def _named(neighbours: Neighbours, scope: Scope, session_ids: Sequence[UUI
                 raise
         else:
             found[session_id] = answer.session
+    return found
+
+
+def _own(devices: Iterable[Device], kept_since: datetime | None) -> dict[str, datetime]:
+    """Since when the edge should have every session of its devices: since each was registered, as far as sessions are kept."""
+    if kept_since is None:
+        return {}
+    return {one.device_id: max(one.created_at, kept_since) for one in devices if one.created_at is not None}
+
+
+async def _forgotten(
+    neighbours: Neighbours,
+    scope: Scope,
+    own: Mapping[str, datetime],
+    there: Mapping[UUID, CloudSession],
+    here: Collection[UUID],
+) -> list[CloudSession]:
+    """Those that only the cloud has. The edge is asked for each, up to some: it may stand on another day there."""
+
+    def is_due(one: CloudSession) -> bool:
+        since = own.get(one.device_id or "")
+        return since is not None and one.first_event_at is not None and one.first_event_at >= since
+
+    lacking = [one for one in there.values() if one.id not in here and is_due(one)]
+    found = lacking[NAMED_AT_ONCE:]
+    for one in lacking[:NAMED_AT_ONCE]:
+        try:
+            path = f"/api/v1/weighvision/sessions/{one.id}"
+            await neighbours.get(SESSIONS, path, _EdgeDetail, tenant_id=scope.tenant_id)
+        except Refused as error:
+            if error.status != 404:
+                raise
+            found.append(one)
     return found
 
 

@@ -4,27 +4,40 @@ Days that have the same digests at both tiers have the same rows. Of the others 
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from farmiq.audit.findings import Finding, found
+from farmiq.audit.streams import BusRoom
 from farmiq.kit.day_digests import DayDigest
 
 
+class ExpectedPictures(Struct, frozen=True):
+    expected: int | None = None
+
+
 class EdgeSession(Struct, frozen=True):
-    """`told_revision` is 0 until the cloud was told how it ended."""
+    """`told_revision` is 0 until the cloud was told how it ended. `is_told`: it was told of the end as it is now."""
 
     id: UUID
     device_id: str
     status: str
     told_revision: int = 0
+    is_told: bool = True
+    final_weight_kg: float | None = None
+    pictures: ExpectedPictures = ExpectedPictures()
 
 
 class CloudSession(Struct, frozen=True):
     id: UUID
     status: str
+    final_weight_kg: float | None = None
+    image_count: int | None = None
+    device_id: str | None = None
+    first_event_at: datetime | None = None
 
 
 class Picture(Struct, frozen=True):
@@ -44,7 +57,8 @@ class Station(Struct, frozen=True):
 
 class WeighingReading(Struct, frozen=True, kw_only=True):
     """`sessions` and `pictures` are of the days on which the tiers differ, those of the edge; `transfers` says by picture what
-    became of its way to the cloud. `waiting_sessions` have events in the outbox."""
+    became of its way to the cloud. `waiting_sessions` have events in the outbox; `forgotten` ones are of its
+    stations, and only the cloud has them."""
 
     tenant_id: str
     edge_session_days: Sequence[DayDigest] = ()
@@ -53,12 +67,11 @@ class WeighingReading(Struct, frozen=True, kw_only=True):
     cloud_picture_days: Sequence[DayDigest] = ()
     sessions: Sequence[EdgeSession] = ()
     cloud_sessions: Mapping[UUID, CloudSession] = {}
+    forgotten: Sequence[CloudSession] = ()
     pictures: Sequence[Picture] = ()
     cloud_pictures: Mapping[UUID, Picture] = {}
     transfers: Mapping[UUID, str] = {}
     waiting_sessions: frozenset[UUID] = frozenset()
-    is_outbox_complete: bool = True
-    bus_waiting: int = 0
     incomplete: int = 0
     stations: Sequence[Station] = ()
 
@@ -85,17 +98,25 @@ class WeighingBalance(Struct, frozen=True, kw_only=True):
     findings: list[Finding]
 
 
-def uneven_days(edge: Sequence[DayDigest], cloud: Sequence[DayDigest], *, state: str | None = None) -> set[datetime]:
+def uneven_days(
+    edge: Sequence[DayDigest],
+    cloud: Sequence[DayDigest],
+    *,
+    state: str | None = None,
+    own: Mapping[str, datetime] | None = None,
+) -> set[datetime]:
     """Days on which the edge has something, and not just what the cloud has; of one state, or of all.
 
-    A day that only the cloud has is of another edge, or this one's retention has taken it.
+    A day that only the cloud has is of another edge, or this one's retention has taken it; unless `own` says that the edge has
+    everything of this device since a time that is not later.
     """
     here, there = _by_day(edge, state), _by_day(cloud, state)
-    return {key[1] for key, digests in here.items() if there.get(key) != digests}
+    forgotten = {(name, at) for name, at in there if own and name in own and at + timedelta(days=1) > own[name]}
+    return {key[1] for key in {*here, *forgotten} if there.get(key) != here.get(key)}
 
 
-def balance_weighings(reading: WeighingReading) -> WeighingBalance:
-    flying, session_findings = _sessions(reading)
+def balance_weighings(reading: WeighingReading, bus: BusRoom) -> WeighingBalance:
+    flying, session_findings = _sessions(reading, bus)
     sending, picture_findings = _pictures(reading)
     sessions, pictures = _rows(reading.edge_session_days), _rows(reading.edge_picture_days)
     lacking = sum(finding.kind in ("picture_missing", "picture_failed") for finding in picture_findings)
@@ -120,21 +141,43 @@ def balance_weighings(reading: WeighingReading) -> WeighingBalance:
     )
 
 
-def _sessions(reading: WeighingReading) -> tuple[int, list[Finding]]:
+def _sessions(reading: WeighingReading, bus: BusRoom) -> tuple[int, list[Finding]]:
     flying = 0
     findings = []
     for session in reading.sessions:
         there = reading.cloud_sessions.get(session.id)
-        if there is not None and there.status == session.status:
+        differing = [] if there is None else _differing(session, there)
+        if there is not None and not differing:
             continue
-        is_on_its_way = session.id in reading.waiting_sessions or not reading.is_outbox_complete or reading.bus_waiting
-        # The edge tells of the end when the pictures are in, and after a while without them.
-        if is_on_its_way or (there is not None and session.told_revision == 0):
+        # The edge tells of the end when the pictures are in, and after a while without them; and again when it has changed.
+        is_untold = there is not None and (session.told_revision == 0 or not session.is_told)
+        if session.id in reading.waiting_sessions or is_untold or bus.take(1):
             flying += 1
             continue
         kind = "session_missing" if there is None else "session_differs"
-        findings.append(found(kind, reading.tenant_id, str(session.id), 1, device_id=session.device_id))
+        finding = found(kind, reading.tenant_id, str(session.id), 1, device_id=session.device_id)
+        findings.append(replace(finding, what="; ".join([finding.what, *differing])))
+    findings += [
+        found("session_forgotten", reading.tenant_id, str(one.id), 1, device_id=one.device_id, tier="edge")
+        for one in reading.forgotten
+    ]
     return flying, findings
+
+
+def _differing(here: EdgeSession, there: CloudSession) -> list[str]:
+    """What of its end, in words. Rounded as in the digests of the days."""
+    pairs = [("status", here.status, there.status)]
+    if here.status == there.status == "finalized":
+        weights = _rounded(here.final_weight_kg), _rounded(there.final_weight_kg)
+        pairs += [
+            ("final weight", *weights),
+            ("pictures", str(here.pictures.expected or 0), str(there.image_count or 0)),
+        ]
+    return [f"{name} {one} at the edge, {other} in the cloud" for name, one, other in pairs if one != other]
+
+
+def _rounded(weight_kg: float | None) -> str:
+    return "none" if weight_kg is None else f"{round(weight_kg, 6):g} kg"
 
 
 def _pictures(reading: WeighingReading) -> tuple[int, list[Finding]]:

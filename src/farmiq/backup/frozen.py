@@ -67,6 +67,15 @@ async def count_rows(connection: Connection) -> dict[str, int]:
     return {name: int(await connection.fetchval(f"SELECT count(*) FROM {_quoted(name)}")) for name in names}  # noqa: S608 - a name from the catalogue
 
 
+async def has_rows_since(connection: Connection, xid: int) -> bool:
+    """Whether a row was added or changed by a transaction that began after that one."""
+    for row in await connection.fetch(_TABLES):
+        changed = f"SELECT EXISTS (SELECT FROM {_quoted(row['relname'])} WHERE age(xmin) < age($1::xid))"  # noqa: S608 - likewise
+        if await connection.fetchval(changed, xid):
+            return True
+    return False
+
+
 async def write_expected(connection: Connection, place: Place, path: Path) -> None:
     """The keys of the pictures that must be in the store, one a line, for a comparison after the snapshot is let go."""
     with path.open("w", encoding="utf-8") as file:

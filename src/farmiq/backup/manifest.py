@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from farmiq.backup.errors import NotABackup
+from farmiq.backup.errors import BackupDamaged, NotABackup
 
 VERSION: Final = 1
 MANIFEST: Final = "manifest.json"
@@ -106,6 +106,8 @@ def read_manifest(folder: Path) -> Manifest:
             f"{folder} has no {MANIFEST}",
             fix="farmiq backup create --to FOLDER makes one, and goes on with one that was cut",
         ) from error
+    except OSError as error:
+        raise NotABackup(f"the {MANIFEST} in {folder} cannot be read: {error}", fix="take an older backup") from error
     try:
         manifest = msgspec.json.decode(text, type=Manifest)
     except msgspec.DecodeError as error:
@@ -119,12 +121,18 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def read_object_lines(path: Path) -> Iterator[ObjectLine]:
-    """One at a time. A line that a crash cut short ends the list."""
+    """One at a time. A line that a crash cut short ends the list; one that is no line raises BackupDamaged."""
     with path.open("rb") as file:
-        for line in file:
+        for number, line in enumerate(file, 1):
             if not line.endswith(b"\n"):
                 return
-            yield msgspec.json.decode(line, type=ObjectLine)
+            try:
+                found = msgspec.json.decode(line, type=ObjectLine)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise BackupDamaged(
+                    f"line {number} of {path.name} cannot be read: {error}", fix="farmiq backup verify FOLDER"
+                ) from error
+            yield found
 
 
 def tiers_in(folder: Path) -> list[Tier]:

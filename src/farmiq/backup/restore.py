@@ -1,7 +1,8 @@
 """A backup back into its tier. Killed anywhere, the same command does it again; no service starts on what is half done.
 
 From the first change on the schema carries a mark (`kit.postgres.RESTORING`) that keeps every service from starting. It goes in
-the transaction that gives the database its new life, after rows, schema and pictures are all there.
+the transaction that gives the database its new life, after rows, schema and pictures are all there. A tier that has come so far
+is left as it is when the command for both tiers is given again: what it told is in `resuming`.
 """
 
 import tempfile
@@ -9,21 +10,22 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
-from farmiq.backup import frozen, lives, pg_tools
+from farmiq.backup import frozen, lives, pg_tools, resuming
 from farmiq.backup.errors import BackupDamaged, BackupError, OtherTier, ServicesRunning, TargetHoldsData
 from farmiq.backup.lives import Life
 from farmiq.backup.manifest import DATABASE, Manifest, Tier, read_manifest, tier_folder
 from farmiq.backup.object_returns import Returned, return_objects
 from farmiq.backup.reconciling import reconcile
-from farmiq.backup.replaced import NotInBackup, not_in_backup, read_held
+from farmiq.backup.replaced import Held, NotInBackup, not_in_backup, read_held
 from farmiq.backup.tiers import Place, Say
 from farmiq.backup.troubles import explained
 from farmiq.backup.verify import differing_rows, verify
 from farmiq.contracts.services import SERVICES
 from farmiq.kit.migrations import migrate
-from farmiq.kit.postgres import RESTORE_UNFINISHED, RESTORING, Connection
+from farmiq.kit.postgres import RESTORE_UNFINISHED, Connection
 from farmiq.kit.s3_settings import open_store
 from farmiq.timeseries.fingerprint import coverage_sha256
 
@@ -40,12 +42,6 @@ MEASURED: Final = (
     "events",
 )
 
-_CLEAR: Final = f"""
-DROP SCHEMA public CASCADE;
-CREATE SCHEMA public;
-COMMENT ON SCHEMA public IS '{RESTORING}';
-"""
-_OPEN: Final = "COMMENT ON SCHEMA public IS 'standard public schema'"
 _OTHERS: Final = """
 SELECT DISTINCT application_name FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name IS NOT NULL
@@ -54,7 +50,8 @@ WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_n
 
 class Restored(Struct, frozen=True, kw_only=True):
     """`migrated` are the revisions that the backup's schema lacked; `repaired`, what its rows and pictures did not agree about,
-    in the words of `farmiq media check`. `not_in_backup` is None when the database before could not be read."""
+    in the words of `farmiq media check`. `not_in_backup` is None when the database before could not be read. `was_restored`: an
+    earlier command has done it, nothing was written since, and only pictures were looked after."""
 
     tier: Tier
     folder: str
@@ -65,6 +62,7 @@ class Restored(Struct, frozen=True, kw_only=True):
     repaired: dict[str, int]
     not_in_backup: NotInBackup | None
     life: Life
+    was_restored: bool = False
 
 
 async def restore(
@@ -83,14 +81,17 @@ async def _restore(place: Place, folder: Path, say: Say, *, is_replacing: bool, 
         await _refuse_damaged(folder, place.tier, say)
     async with frozen.connected(place.database_url) as connection:
         await _refuse_services(connection)
+        if (report := await resuming.report_of(connection, manifest.backup_id)) is not None:
+            return await _only_pictures(connection, place, below, say, msgspec.json.decode(report, type=Restored))
         await _refuse_data(connection, place, is_replacing=is_replacing)
-        held = await read_held(connection, place.tier, manifest.database.taken_at)
+        held = await _held(connection, place, manifest)
         say(f"emptying the {place.tier} database")
-        await connection.execute(_CLEAR)
+        await resuming.clear(connection, manifest, held)
     await _restore_rows(place, below, manifest, say)
     say("bringing the pictures back")
     with closing(open_store(place.store)) as store:
-        pictures = await return_objects(store, place.store.media_bucket, below, say)
+        async with frozen.connected(place.database_url) as connection:
+            pictures = await return_objects(store, place.store.media_bucket, below, say, connection)
         migrated = await migrate(place.database_url, f"farmiq.{place.tier}.migrations")
         async with frozen.connected(place.database_url) as connection:
             say("comparing rows and pictures")
@@ -98,19 +99,34 @@ async def _restore(place: Place, folder: Path, say: Say, *, is_replacing: bool, 
             lacking = await not_in_backup(connection, place.tier, held) if held else None
             say("beginning its new life")
             async with connection.transaction():
-                life = await lives.begin(connection, manifest)
-                await connection.execute(_OPEN)
-    return Restored(
-        tier=place.tier,
-        folder=str(below),
-        taken_at=manifest.database.taken_at.isoformat(),
-        rows=sum(manifest.database.rows.values()),
-        migrated=migrated,
-        pictures=pictures,
-        repaired=repaired,
-        not_in_backup=lacking,
-        life=life,
-    )
+                restored = Restored(
+                    tier=place.tier,
+                    folder=str(below),
+                    taken_at=manifest.database.taken_at.isoformat(),
+                    rows=sum(manifest.database.rows.values()),
+                    migrated=migrated,
+                    pictures=pictures,
+                    repaired=repaired,
+                    not_in_backup=lacking,
+                    life=await lives.begin(connection, manifest),
+                )
+                await resuming.end(connection, manifest, msgspec.json.encode(restored))
+    return restored
+
+
+async def _held(connection: Connection, place: Place, manifest: Manifest) -> Held | None:
+    """After a kill nothing of it is there any more, and the restore that was cut has written it down."""
+    if await connection.fetchval(RESTORE_UNFINISHED):
+        return await resuming.held_before(connection)
+    return await read_held(connection, place.tier, manifest.database.taken_at)
+
+
+async def _only_pictures(connection: Connection, place: Place, below: Path, say: Say, restored: Restored) -> Restored:
+    """The rows are as they came from this backup. Whether the store still is, nobody has written down."""
+    say(f"the {place.tier} database has been restored from this backup, and nothing was written since: it stays")
+    with closing(open_store(place.store)) as store:
+        pictures = await return_objects(store, place.store.media_bucket, below, say, connection)
+    return msgspec.structs.replace(restored, folder=str(below), pictures=pictures, was_restored=True)
 
 
 async def _restore_rows(place: Place, below: Path, manifest: Manifest, say: Say) -> None:

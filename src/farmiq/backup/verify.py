@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from farmiq.backup import frozen, pg_tools
-from farmiq.backup.errors import ToolFailed
+from farmiq.backup.errors import BackupDamaged, ToolFailed
 from farmiq.backup.manifest import (
     DATABASE,
     OBJECT_LINES,
@@ -64,28 +64,39 @@ async def verify(folder: Path, tier: Tier, say: Say, *, is_deep: bool = False) -
 
 
 def _damaged_files(below: Path, manifest: Manifest) -> list[str]:
-    problems = []
-    for file in manifest.files:
-        found = sum_of(below / file.path)
-        if found is None:
-            problems.append(f"{file.path} is missing")
-        elif found != (file.size_bytes, file.sha256):
-            problems.append(f"{file.path} has changed since it was written")
-    return problems
+    return [
+        f"{file.path} {what}"
+        for file in manifest.files
+        if (what := _damage(below / file.path, file.size_bytes, file.sha256)) is not None
+    ]
+
+
+def _damage(path: Path, size_bytes: int, sha256: str) -> str | None:
+    """In words. A disk that refuses one file says nothing about the others, so looking goes on."""
+    try:
+        found = sum_of(path)
+    except OSError as error:
+        return f"cannot be read: {error.strerror or error}"
+    if found is None:
+        return "is missing"
+    return None if found == (size_bytes, sha256) else "has changed since it was written"
 
 
 def _damaged_objects(below: Path, manifest: Manifest, say: Say) -> list[str]:
-    if not (below / OBJECT_LINES).exists():
-        return []  # named already: it is among the files
     problems: list[str] = []
     count = 0
-    for line in read_object_lines(below / OBJECT_LINES):
-        count += 1
-        found = sum_of(object_path(below, line.key))
-        if found != (line.size_bytes, line.sha256):
-            problems.append(f"the picture {line.key} " + ("is missing" if found is None else "has changed"))
-        if count % TOLD_EVERY == 0:
-            say(f"{count} of {manifest.objects.objects} pictures")
+    try:
+        for line in read_object_lines(below / OBJECT_LINES):
+            count += 1
+            what = _damage(object_path(below, line.key), line.size_bytes, line.sha256)
+            if what is not None:
+                problems.append(f"the picture {line.key} {what}")
+            if count % TOLD_EVERY == 0:
+                say(f"{count} of {manifest.objects.objects} pictures")
+    except FileNotFoundError:
+        return []  # named already: it is among the files
+    except (BackupDamaged, OSError) as error:
+        return [*problems, f"pictures after the first {count} could not be looked for: {error}"]
     if count != manifest.objects.objects:
         problems.append(f"{OBJECT_LINES} names {count} pictures instead of {manifest.objects.objects}")
     return problems

@@ -8,7 +8,8 @@ import typer
 
 from farmiq import __version__
 from farmiq.audit.balance import Balance
-from farmiq.audit.devices import DeviceBalance, Hour
+from farmiq.audit.device_hours import Hour
+from farmiq.audit.devices import DeviceBalance
 from farmiq.audit.findings import Finding
 from farmiq.audit.streams import PLACES, Place
 from farmiq.audit.weighings import WeighingBalance
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 DEVICES_SHOWN = 50
 HOURS_SHOWN = 12
 FINDINGS_SHOWN = 20
+ELSEWHERE_SHOWN = 20
 
 
 def tell(verdict: Balance, *, as_json: bool) -> None:
@@ -116,11 +118,11 @@ def devices_table(devices: Iterable[DeviceBalance]) -> "Table":
 
 
 def uneven_hours(verdict: Balance) -> list[tuple[str, Hour]]:
-    """Those of which not everything is in the cloud, the newest first."""
+    """Those of which not everything is in the cloud: what nothing explains first, and then the newest."""
     uneven = [
         (device.device_id, hour) for device in verdict.devices for hour in device.hours if hour.captured != hour.stored
     ]
-    return sorted(uneven, key=lambda one: one[1].hour_at, reverse=True)
+    return sorted(uneven, key=lambda one: (one[1].unexplained > 0, one[1].hour_at), reverse=True)
 
 
 def notes(verdict: Balance) -> list[str]:
@@ -144,7 +146,12 @@ def notes(verdict: Balance) -> list[str]:
             f"at the earliest {oldest:%Y-%m-%d %H:%M:%S} UTC."
         )
     if verdict.elsewhere:
-        found.append(f"The cloud has {len(verdict.elsewhere)} more devices of other edges; they were not audited.")
+        named = ", ".join(verdict.elsewhere[:ELSEWHERE_SHOWN])
+        more = len(verdict.elsewhere) - ELSEWHERE_SHOWN
+        found.append(
+            f"The cloud has {len(verdict.elsewhere)} more devices, of which this edge has no record; they were not audited: "
+            f"{named}{f' and {more:,} more (--json)' if more > 0 else ''}. Another edge's, or forgotten by this one?"
+        )
     return found + verdict.notes
 
 
@@ -154,9 +161,10 @@ def _show_hours(verdict: Balance) -> None:
         return
     say("\nHours of which not everything is in the cloud:")
     for device_id, hour in uneven[:HOURS_SHOWN]:
+        unexplained = f", unexplained {hour.unexplained:,}" if hour.unexplained else ""
         say(
             f"  {device_id}  {hour.hour_at:%Y-%m-%d %H}:00  captured {hour.captured:,}, at the edge {hour.edge_stored:,}, "
-            f"in the cloud {hour.stored:,}, lost {hour.lost:,}, on the way {hour.in_flight:,}"
+            f"in the cloud {hour.stored:,}, lost {hour.lost:,}, on the way {hour.in_flight:,}{unexplained}"
         )
     _and_more(len(uneven) - HOURS_SHOWN, "hours")
 

@@ -2,9 +2,12 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
+
+import msgspec
 
 from farmiq.audit import asking
 from farmiq.audit.asking import Question, read
@@ -21,6 +24,7 @@ from farmiq.contracts.ids import InvalidId, check_id
 from farmiq.contracts.services import SERVICES
 from farmiq.kit import logging
 from farmiq.kit.http_client import open_session
+from farmiq.stack import device_secrets
 from farmiq.stack.demo_farm import TENANT_ID
 
 ROWS_MAX: Final = 2_000_000
@@ -35,14 +39,18 @@ async def run_audit(
 ) -> Balance:
     logging.configure("CRITICAL")
     environment, is_local = _environment(os.environ)
+    now = datetime.now(UTC)
+    folders = dict(spools_below(this_home().path / "devices"))
     asked = Question(
         tenant_id=_checked("--tenant", tenant),
         own_tenants=[TENANT_ID] if is_local else [],
         device_id=_checked("--device", device),
-        since=moment_of("--since", since, datetime.now(UTC)),
+        since=moment_of("--since", since, now),
+        asked_at=now,
         rows_max=ROWS_ALL if is_deep else ROWS_MAX,
         is_exact=is_deep,
-        spool_folders=dict(spools_below(this_home().path / "devices")),
+        spool_folders=folders,
+        spool_tenants=_tenants_of(folders) if is_local else {},
     )
     addresses = {service.name: environment.get(service.url_variable, "").rstrip("/") for service in SERVICES}
     tokens = {
@@ -61,18 +69,38 @@ async def run_audit(
                 why="Every tier has to be asked before anybody can say that nothing is missing.",
                 fix="farmiq status shows what runs; of services elsewhere set ..._URL, EDGE_ADMIN_TOKEN, CLOUD_ADMIN_TOKEN",
             ) from error
-    if (
-        device is not None
-        and not verdict.devices
-        and not any(one.sessions or one.pictures for one in verdict.weighings)
-    ):
-        raise BadUsage(f"no tier has ever heard of the device {device}", why=_OF_THE_EDGE, fix="farmiq device ls")
     if device is not None:
-        return verdict
+        return with_more(verdict, [], notes_of_one(verdict, device, since))
     return with_more(verdict, *await check_objects(verdict, environment, tenant, is_deep=is_deep))
 
 
 _OF_THE_EDGE: Final = "The audit is of the devices of one edge."
+
+
+def notes_of_one(verdict: Balance, device: str, since: str | None) -> list[str]:
+    """What was not judged of the one device that was asked for. Raises `BadUsage` where the edge does not know it."""
+    has_weighed = any(one.sessions or one.pictures for one in verdict.weighings)
+    if device in verdict.elsewhere:
+        raise BadUsage(f"this edge has no record of the device {device}", why=_OF_THE_EDGE, fix="farmiq device ls")
+    if not (verdict.devices or verdict.quiet or has_weighed):
+        raise BadUsage(f"no tier has ever heard of the device {device}", why=_OF_THE_EDGE, fix="farmiq device ls")
+    notes = []
+    if device in verdict.quiet:
+        notes.append(f"The edge knows {device}, and nothing was measured by it {f'since {since}' if since else 'yet'}.")
+    if any(one.pictures for one in verdict.weighings):
+        notes.append("Whether the pictures are in the object stores is looked at without --device only.")
+    return notes
+
+
+def _tenants_of(device_ids: Iterable[str]) -> dict[str, str]:
+    """Of the devices that were added on this machine, as far as their logins can be read."""
+    tenants = {}
+    for name in device_ids:
+        with suppress(InvalidId, OSError, msgspec.MsgspecError):
+            login = device_secrets.find(this_home(), name)
+            if login is not None:
+                tenants[name] = login.tenant_id
+    return tenants
 
 
 def _checked(option: str, name: str | None) -> str | None:

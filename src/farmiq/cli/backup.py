@@ -207,8 +207,11 @@ def _show_verified(verified: "Verified") -> None:
 
 
 def _show_restored(restored: "Restored") -> None:
-    say(f"{restored.tier}: {restored.rows} rows as of {restored.taken_at}")
+    before = ", restored by an earlier command, and unchanged since" if restored.was_restored else ""
+    say(f"{restored.tier}: {restored.rows} rows as of {restored.taken_at}{before}")
     say(f"  pictures: {restored.pictures.stored} brought back, {restored.pictures.kept} were still there")
+    if restored.pictures.mended:
+        say(f"  pictures: {restored.pictures.mended} had other bytes in the store, and have those of the backup again")
     if restored.migrated:
         say(f"  schema brought to this version: {', '.join(restored.migrated)}")
     for kind, count in restored.repaired.items():

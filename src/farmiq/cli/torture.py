@@ -19,7 +19,9 @@ SEEDS = 1_000_000
 def torture(
     minutes: Annotated[float, typer.Option(min=0.1, help="How long the faults go on.")] = 3.0,
     faults: Annotated[int | None, typer.Option(min=1, help=f"How many. Default: {FAULTS_A_MINUTE} a minute.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Repeats the plan of faults of an earlier campaign.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Repeats an earlier plan, with its --faults, --minutes and --nodes.")
+    ] = None,
     rate: Annotated[float, typer.Option(min=1, help="Samples a second, of all nodes together.")] = 800.0,
     nodes: Annotated[int, typer.Option(min=1, max=20, help="Nodes with a real forwarder each.")] = 3,
     keep: Annotated[
@@ -65,6 +67,7 @@ def _fresh_home(seed: int) -> "Home":
     from farmiq.cli.running import this_home
     from farmiq.stack import control
     from farmiq.stack.home import Home
+    from farmiq.torture.disks import unmount_below
 
     farm = this_home()
     home = Home(farm.path.with_name(f"{farm.path.name}-torture") / str(seed))
@@ -75,6 +78,7 @@ def _fresh_home(seed: int) -> "Home":
             fix="wait for its end, or choose another seed",
         )
     if home.path.exists():
+        unmount_below(home.path)
         control.stop(home, purge=True)
         shutil.rmtree(home.path, ignore_errors=True)
     home.path.mkdir(parents=True)
@@ -83,8 +87,16 @@ def _fresh_home(seed: int) -> "Home":
 
 def _say_begin(wishes: "Wishes", home: "Home") -> None:
     say(f"seed {wishes.seed}: {wishes.faults} faults in {wishes.seconds / 60:g} minutes · {home.path}")
-    say(
-        f"The same plan again: farmiq torture --seed {wishes.seed} --faults {wishes.faults} --minutes {wishes.seconds / 60:g}"
+    say(f"The same plan again: {repeated(wishes)}")
+
+
+def repeated(wishes: "Wishes") -> str:
+    """Everything that the plan and the load follow from. As many digits as it takes: a plan is drawn over its very length."""
+    minutes = repr(wishes.seconds / 60).removesuffix(".0")
+    rate = repr(float(wishes.rate)).removesuffix(".0")
+    return (
+        f"farmiq torture --seed {wishes.seed} --faults {wishes.faults} --minutes {minutes} --nodes {wishes.nodes}"
+        f" --rate {rate}"
     )
 
 

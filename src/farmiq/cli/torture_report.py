@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from farmiq.torture.campaign import Result, Standing
-from farmiq.torture.judge import Tally
+from farmiq.torture.judge import WRONG, Tally
 
 LINE_SECONDS = 10.0
 
@@ -72,7 +72,7 @@ def as_data(result: Result) -> dict[str, Any]:
 def _tally_line(name: str, tally: Tally) -> str:
     return (
         f"{name}: accepted {tally.accepted:,} = stored {tally.stored:,} + declared lost {tally.declared_lost:,} · "
-        f"lost {tally.lost:,} · duplicated {tally.duplicated:,} · altered {tally.altered:,} · never sent {tally.never_sent:,}"
+        + " · ".join(f"{name.replace('_', ' ')} {getattr(tally, name):,}" for name in WRONG)
     )
 
 

@@ -13,12 +13,21 @@ from farmiq.kit.postgres import Connection
 
 _DAYS: Final = """
     SELECT coalesce(device_id, '') AS device_id, date_trunc('day', {at}, 'UTC') AS day_at, {state} AS state, count(*) AS rows,
-           sum(('x' || substr(md5(id::text || ':' || {content}), 1, 15))::bit(60)::bigint)::text AS digest
+           sum(('x' || substr(md5(id::text || ':' || ({content})), 1, 15))::bit(60)::bigint)::text AS digest
       FROM {table}
      WHERE tenant_id = $1 AND {at} >= $2 AND {at} < $3 AND ($4::text IS NULL OR device_id = $4)
      GROUP BY 1, 2, 3
      ORDER BY 1, 2, 3
 """
+
+
+# A weight is the same number at both tiers, and so is its rounded text, whatever PostgreSQL writes it.
+SESSION_CONTENT: Final = """
+    CASE WHEN status = 'finalized'
+         THEN status || '/' || coalesce(image_count, 0) || '/' || coalesce(round(final_weight_kg::numeric, 6)::text, '')
+         ELSE status END
+"""
+"""How a weigh session ended, of a table that both tiers have alike."""
 
 
 class DayDigest(msgspec.Struct, frozen=True):
@@ -32,7 +41,10 @@ class DayDigest(msgspec.Struct, frozen=True):
 
 
 class DayDigests(msgspec.Struct, frozen=True):
+    """`kept_since`: nothing of later was deleted by a retention. Null where nobody says."""
+
     days: list[DayDigest]
+    kept_since: datetime | None = None
 
 
 class Digested(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from farmiq.kit.postgres import Connection
+from farmiq.kit.postgres import Connection, certainly
 
 ERROR_LENGTH_MAX: Final = 1000
 
@@ -51,13 +51,13 @@ class LastRun(msgspec.Struct, frozen=True, kw_only=True):
 @asynccontextmanager
 async def locked(connection: Connection, job_name: str) -> AsyncIterator[bool]:
     """True inside when the job is ours until the end of the block, or of the session. Never waits."""
-    is_ours = await connection.fetchval(_TRY_LOCK, job_name)
+    is_ours = await certainly(connection, _TRY_LOCK, job_name)
     try:
         yield is_ours
     finally:
         # A connection that is gone has taken its lock with it.
         if is_ours and not connection.is_closed():
-            await connection.execute(_UNLOCK, job_name)
+            await certainly(connection, _UNLOCK, job_name)
 
 
 async def last_runs(connection: Connection, job_names: Sequence[str]) -> dict[str, LastRun]:

@@ -45,6 +45,17 @@ it would speak under the epoch of the life that has ended."""
 RESTORE_UNFINISHED = f"SELECT obj_description(to_regnamespace('public')) = '{RESTORING}'"
 
 
+class Session(asyncpg.Connection):
+    """Goes back to the pool without a question. asyncpg would ask the server each time to undo SET, LISTEN and session locks: one
+    more way to the database for every use of it. So nobody sets anything for a session of the pool, and who takes a lock for one
+    gives it back with `certainly`."""
+
+    __slots__ = ()
+
+    def get_reset_query(self) -> str:
+        return ""
+
+
 class DatabaseAway(Transient):
     """PostgreSQL does not answer. Work waits and goes on by itself when it is back."""
 
@@ -102,6 +113,7 @@ async def _create(url: str, service: str, size_max: int) -> Pool:
         min_size=0,
         max_size=size_max,
         init=prepare,
+        connection_class=Session,
         timeout=10.0,
         command_timeout=60.0,
         server_settings={"application_name": service, "timezone": "UTC", "jit": "off"},
@@ -113,6 +125,15 @@ async def prepare(connection: Connection) -> None:
     await connection.set_type_codec(
         "jsonb", encoder=_jsonb_out, decoder=_jsonb_in, schema="pg_catalog", format="binary"
     )
+
+
+async def certainly(connection: Connection, statement: str, *arguments: Any) -> Any:
+    """For locks of a session: the answer, or else the end of the session and of whatever it may hold."""
+    try:
+        return await connection.fetchval(statement, *arguments)
+    except BaseException:
+        connection.terminate()
+        raise
 
 
 async def ping(pool: Pool) -> None:

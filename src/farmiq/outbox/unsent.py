@@ -24,14 +24,17 @@ WHERE {} AND event_type = ANY ($1)
 """
 UNSENT: Final = "UNION ALL".join(_BRANCH.format(branch) for branch in _BRANCHES) + "LIMIT $3"
 
-# A pack names its samples by its stream, its first sequence and the length of its columns.
-_WAITING_BRANCH: Final = """
-SELECT id, event_type, device_id, session_id, status IN ('dlq', 'failed') AS is_dead,
+_WAITING_BRANCH: Final = "SELECT id FROM sync_outbox WHERE {} AND tenant_id = $1 AND id > $2"
+# The ids first: of a million rows that wait, only the payloads of one page are read. A pack names its samples by its stream, its
+# first sequence and the length of its columns.
+WAITING: Final = f"""
+WITH page AS MATERIALIZED ({" UNION ALL ".join(_WAITING_BRANCH.format(branch) for branch in _BRANCHES)} ORDER BY id LIMIT $3)
+SELECT id, event_type, device_id, session_id, occurred_at, status IN ('dlq', 'failed') AS is_dead,
        payload_json ->> 'stream_id' AS stream_id, payload_json ->> 'seq0' AS first_seq,
        CASE WHEN jsonb_typeof(payload_json -> 't') = 'array' THEN jsonb_array_length(payload_json -> 't') END AS samples
-FROM sync_outbox WHERE {} AND tenant_id = $1
-"""
-WAITING: Final = "UNION ALL".join(_WAITING_BRANCH.format(branch) for branch in _BRANCHES) + "LIMIT $2"
+  FROM page JOIN sync_outbox USING (id) ORDER BY id
+"""  # noqa: S608 - constants of this file
+BEFORE_ALL: Final = UUID(int=0)
 
 
 class UnsentEvent(msgspec.Struct, frozen=True):
@@ -59,15 +62,18 @@ class WaitingEvent(msgspec.Struct, frozen=True):
     event_type: str
     device_id: str | None
     session_id: UUID | None
+    occurred_at: datetime | None
     is_dead: bool
     stream_id: str | None = None
     first_seq: str | None = None
     samples: int | None = None
 
 
-async def waiting(connection: Connection, tenant_id: str, *, limit: int) -> list[WaitingEvent]:
-    """Everything of a tenant that the cloud has not acknowledged. In no order."""
+async def waiting(
+    connection: Connection, tenant_id: str, *, after: UUID = BEFORE_ALL, limit: int
+) -> list[WaitingEvent]:
+    """What of a tenant the cloud has not acknowledged, in the order of the ids, from behind `after`."""
     async with connection.transaction(readonly=True):
         # As in `backlog.measure`: the acknowledged rows of months must not be read for the few that are left.
         await connection.execute("SET LOCAL enable_seqscan = off")
-        return [WaitingEvent(**dict(row.items())) for row in await connection.fetch(WAITING, tenant_id, limit)]
+        return [WaitingEvent(**dict(row.items())) for row in await connection.fetch(WAITING, tenant_id, after, limit)]

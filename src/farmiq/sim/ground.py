@@ -5,6 +5,7 @@ import math
 import numpy as np
 from PIL import Image, ImageDraw
 
+from farmiq.sim.coats import Colour
 from farmiq.sim.scenes import CRATE_WIDTH_M, WALL_HEIGHT_M, Floor, Light
 from farmiq.sim.views import Colours, Plane, View, cloud
 
@@ -30,7 +31,7 @@ def ground(view: View, floor: Floor, light: Light) -> Colours:
     lightness = _relief(floor.kind, x, y, rng)
     lightness *= np.float32(0.86) + np.float32(0.28) * cloud(rng, view.size, 90)
     lightness *= np.float32(0.85) + np.float32(0.30) * cloud(rng, view.size, 9)
-    colours = np.array(_GROUND[floor.kind], np.float32)[:, None, None] * lightness
+    colours = np.array(_colour(floor), np.float32)[:, None, None] * lightness
     _spread_dirt(colours, floor, view, rng)
     _strew(colours, floor, view, rng)
     _build_walls(colours, floor, view, light, rng)
@@ -65,8 +66,44 @@ def _relief(kind: str, x: Plane, y: Plane, rng: np.random.Generator) -> Plane:
             relief = np.clip(np.float32(0.78) + stones * np.float32(0.2), 0.3, 1.1)
         case "mesh":
             relief = _gaps(x + y * 2, 0.09, 0.012, shift) * _gaps(x - y * 2, 0.09, 0.012, shift)
+        case "invented":
+            relief = _invented(x, y, rng)
         case _:
             relief = _gaps(x, 0.036, 0.014, shift) * _gaps(y, 0.30, 0.012, shift)
+    return relief
+
+
+def _colour(floor: Floor) -> Colour:
+    if floor.kind != "invented":
+        return _GROUND[floor.kind]
+    rng = np.random.default_rng([floor.seed, 14])
+    red, green, blue = np.clip(rng.uniform(0.15, 0.9) + rng.normal(0.0, rng.uniform(0.0, 0.1), 3), 0.05, 1.0)
+    return float(red), float(green), float(blue)
+
+
+def _invented(x: Plane, y: Plane, rng: np.random.Generator) -> Plane:
+    """Smooth, slats, a grid or studs, of any size and direction, light on dark or dark on light. Lines cross at right angles
+    only: a model is measured on floors where they don't."""
+    form, period = int(rng.integers(4)), float(np.exp(rng.uniform(math.log(0.03), math.log(0.35))))
+    angle = float(rng.choice((0.0, math.pi / 2, rng.uniform(0.0, math.pi))))
+    cos, sin = np.float32(math.cos(angle)), np.float32(math.sin(angle))
+    along, across = x * cos + y * sin, y * cos - x * sin
+    gap, shift, depth = (
+        period * float(rng.uniform(0.06, 0.45)),
+        np.float32(rng.uniform()),
+        np.float32(rng.uniform(0.2, 1.1)),
+    )
+    lines = np.ones_like(x)
+    if form in (1, 2):
+        lines = _gaps(along, period, gap, shift)
+    if form == 2:
+        lines = np.minimum(lines, _gaps(across, period * float(rng.uniform(0.7, 4.0)), gap, shift))
+    if form == 3:
+        turns = np.float32(2 * math.pi / period)
+        lines = np.clip(np.sin(along * turns) * np.sin(across * turns) * 2 - np.float32(0.5), -0.3, 1)
+    if rng.random() < 0.3:
+        lines = np.float32(1.28) - lines
+    relief: Plane = np.maximum(1 - depth * (1 - lines), np.float32(0.1))
     return relief
 
 

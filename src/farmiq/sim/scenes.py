@@ -83,6 +83,7 @@ class Family:
     bar_radius_m: tuple[Interval, ...]
     floors: tuple[str, ...]
     coats: tuple[Coat, ...]
+    invented: float = 0.0  # so much of the coats, and of the floors, is made up instead
 
 
 TRAINING = Family(
@@ -94,6 +95,7 @@ TRAINING = Family(
     bar_radius_m=((0.014, 0.020), (0.024, 0.032)),
     floors=("concrete", "plastic", "steel", "planks"),
     coats=(coats.WHITE, coats.BLACK, coats.SPOTTED, coats.SADDLED, coats.GINGER),
+    invented=0.7,
 )
 VALIDATION = Family(
     name="validation",
@@ -133,6 +135,8 @@ def scene(family: Family, seed: int) -> Scene:
 
 def coat(family: Family, seed: int) -> Coat:
     rng = np.random.default_rng([seed, 5])
+    if family.invented and rng.random() < family.invented:
+        return coats.invented(seed)
     return family.coats[int(rng.integers(len(family.coats)))]
 
 
@@ -169,8 +173,9 @@ def _light(family: Family, rng: np.random.Generator) -> Light:
 def _floor(family: Family, rng: np.random.Generator) -> Floor:
     grey = float(rng.uniform(0.35, 0.75))
     tint = rng.normal(0.0, 0.015, 3)
+    kind = family.floors[int(rng.integers(len(family.floors)))]
     return Floor(
-        kind=family.floors[int(rng.integers(len(family.floors)))],
+        kind="invented" if family.invented and rng.random() < family.invented else kind,
         seed=int(rng.integers(1 << 30)),
         dirt=draw(family.dirt, rng),
         straw=int(rng.integers(0, 60)),

@@ -16,7 +16,7 @@ class Skin:
     def __init__(self, pig: Pig, mud: float) -> None:
         self._coat = pig.coat
         rng = np.random.default_rng([pig.seed, 6])
-        self._marks = cloud(rng, (_TILE, _TILE), 7)
+        self._marks = cloud(rng, (_TILE, _TILE), pig.coat.grain)
         self._mud = cloud(rng, (_TILE, _TILE), 11)
         self._hair = cloud(rng, (_TILE, _TILE), 60)
         self._mud_level = np.float32(1.02 - 0.62 * mud)
@@ -54,11 +54,11 @@ class Skin:
             case "points":
                 share = np.clip((np.float32(0.05) - part.along) * 12, 0, 1)
             case "stripes":
-                share = np.clip(np.sin(part.side * 11 + marks * 3) * 2, 0, 1)
+                along, across = (np.float32(turns) for turns in self._coat.waves)
+                share = np.clip(np.sin(part.along * along + part.side * across + marks * 3) * 2, 0, 1)
             case "flanks":
-                share = np.clip(
-                    (np.abs(part.side) + (marks - np.float32(0.5)) * np.float32(0.3) - np.float32(0.62)) * 6, 0, 1
-                )
+                begins = np.float32(self._coat.flank) - (marks - np.float32(0.5)) * np.float32(0.3)
+                share = np.clip((np.abs(part.side) - begins) * 6, 0, 1)
         return share
 
     def _share_of_face(self, part: Outline) -> Plane:

@@ -44,6 +44,10 @@ class NoElection(StackError):
     """RabbitMQ answers its clients and not its own control program. The next health check tries again."""
 
 
+class NotEvaluated(StackError):
+    """RabbitMQ did not evaluate what it was asked: it does not run, or is too busy to answer."""
+
+
 @dataclass(frozen=True)
 class Epmd:
     """Erlang's name service for our RabbitMQ alone. Erlang would otherwise leave a daemon behind that outlives everything."""
@@ -166,7 +170,8 @@ class RabbitMq:
         """There from each start until every queue has been asked to choose a leader."""
         return self.folder / "generated" / "without-election"
 
-    async def _elect_leaders(self) -> None:
+    async def evaluate(self, expressions: str) -> str:
+        """Erlang inside the node, and the value of the last expression. `rabbitmqctl` would take seconds for the same."""
         process = await asyncio.create_subprocess_exec(
             *[binaries.erl_call(), "-r", "-timeout", "10", "-n", self.node_name, "-e"],
             env=self.environment(),
@@ -174,9 +179,17 @@ class RabbitMq:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
-        told, _ = await process.communicate(_ELECT.encode())
-        if b"done" not in told:
-            raise NoElection(told.decode("utf-8", "replace")[:300])
+        told, _ = await process.communicate(expressions.encode())
+        answer = told.decode("utf-8", "replace")
+        if not answer.startswith("{ok, "):
+            raise NotEvaluated(answer[:300])
+        return answer.removeprefix("{ok, ").removesuffix("}")
+
+    async def _elect_leaders(self) -> None:
+        try:
+            await self.evaluate(_ELECT)
+        except NotEvaluated as error:
+            raise NoElection(str(error)) from error
         self._without_election.unlink(missing_ok=True)
 
     def outside(self) -> list[Path]:

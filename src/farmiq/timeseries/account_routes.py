@@ -1,6 +1,7 @@
 """What this tier says it has, for whoever compares tiers: `farmiq audit`."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -39,13 +40,17 @@ def account_routes(pool: Pool, guards: Sequence[Any], admin_guards: Sequence[Any
         until: To = None,
         rows_max: RowsMax = 0,
         exact: FromQuery[bool] = False,
+        singles_since: FromQuery[datetime | None] = None,
         after: AnyDevice = None,
         limit: DeviceLimit = 20,
     ) -> AccountPage:
         """Coverage, counts and, on demand, the rows of some devices, as they are at one moment; hours of at most 31 days.
 
-        With `exact` every sequence is looked at, without it only those of streams whose rows do not add up.
+        With `exact` every sequence is looked at, without it only those of streams whose rows do not add up. Single readings from
+        `singles_since` on are counted apart.
         """
+        if singles_since is not None and singles_since.tzinfo is None:
+            raise refused("singles_since needs a time zone")
         lower, upper = time_range(since, until)
         if upper - lower > RANGE_MAX:
             raise refused(f"At most {RANGE_MAX.days} days at once")
@@ -63,6 +68,7 @@ def account_routes(pool: Pool, guards: Sequence[Any], admin_guards: Sequence[Any
                 since=lower,
                 until=upper,
                 depth=Depth(rows_max, exact),
+                singles_since=singles_since,
             )
         is_last = named is not None or len(shown) < limit
         return AccountPage(found.devices, found.retired_samples, None if is_last else shown[-1])

@@ -40,6 +40,11 @@ _SAMPLES: Final = """
      WHERE tenant_id = $1 AND device_id = ANY ($2::text[]) AND "window" = '1d'
      GROUP BY device_id
 """
+_SINGLE_SINCE: Final = """
+    SELECT device_id, count(*) AS readings FROM telemetry_raw
+     WHERE tenant_id = $1 AND device_id = ANY ($2::text[]) AND stream_id IS NULL AND occurred_at >= $3 AND occurred_at < $4
+     GROUP BY device_id
+"""
 _RETIRED: Final = "SELECT samples FROM retired_samples"
 
 
@@ -56,7 +61,8 @@ class StreamAccount(msgspec.Struct, frozen=True):
 
 class DeviceAccount(msgspec.Struct, frozen=True):
     """`samples` are those that the aggregates count, single readings too; `samples_in_months` those of them whose rows no
-    retention has dropped. `single_rows` and the rows of streams are there when rows were counted."""
+    retention has dropped. `single_rows` and the rows of streams are there when rows were counted. `single_since` are the single
+    readings from the moment on that was asked for: without them, two tiers can be compared while more arrive."""
 
     device_id: str
     samples: int
@@ -65,6 +71,7 @@ class DeviceAccount(msgspec.Struct, frozen=True):
     hours: list[hours.HourRow]
     undated_missing: int = 0
     single_rows: int | None = None
+    single_since: int = 0
 
 
 class Accounts(msgspec.Struct, frozen=True):
@@ -91,7 +98,14 @@ async def tenants(connection: Connection) -> list[str]:
 
 
 async def accounts(
-    connection: Connection, *, tenant_id: str, device_ids: Sequence[str], since: datetime, until: datetime, depth: Depth
+    connection: Connection,
+    *,
+    tenant_id: str,
+    device_ids: Sequence[str],
+    since: datetime,
+    until: datetime,
+    depth: Depth,
+    singles_since: datetime | None = None,
 ) -> Accounts:
     """Of these devices. Their hours are those between the two times; everything else is of any time."""
     async with connection.transaction(isolation="repeatable_read", readonly=True):
@@ -105,6 +119,10 @@ async def accounts(
             rows = await stored_rows(
                 connection, tenant_id=tenant_id, device_ids=device_ids, received=received, is_exact=depth.is_exact
             )
+        late = {}
+        if singles_since is not None:
+            counted = await connection.fetch(_SINGLE_SINCE, tenant_id, list(device_ids), singles_since, until)
+            late = {row["device_id"]: row["readings"] for row in counted}
         retired = await connection.fetchval(_RETIRED)
     of_stream: Mapping[UUID, StoredRows] = rows.streams if rows else {}
     undated = {one.device_id: one.missing for one in found.undated}
@@ -120,6 +138,7 @@ async def accounts(
                 hours_of[device_id],
                 undated.get(device_id, 0),
                 rows.single.get(device_id, 0) if rows else None,
+                late.get(device_id, 0),
             )
             for device_id in device_ids
         ],

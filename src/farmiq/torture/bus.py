@@ -3,12 +3,14 @@
 import asyncio
 import re
 import time
+from collections.abc import Sequence
 from uuid import UUID
 
 from aiormq.abc import AbstractConnection
 from aiormq.exceptions import PublishError
 from pamqp.commands import Basic
 
+from farmiq.cloud.work_queues import work_queue
 from farmiq.contracts import event_types
 from farmiq.contracts.bus import (
     ANALYTICS_KPI_QUEUE,
@@ -20,8 +22,8 @@ from farmiq.contracts.bus import (
 )
 from farmiq.kit.amqp_channel import BusAway
 from farmiq.kit.amqp_inspection import connected
-from farmiq.kit.amqp_topology import depth
 from farmiq.kit.ids import new_id
+from farmiq.stack.rabbitmq import NotEvaluated, RabbitMq
 from farmiq.torture.ledger import BusPoison, LedgerWriter
 
 NAME = "farmiq-torture"
@@ -33,6 +35,18 @@ CONSUMERS = {
 }
 # Event types under which poison comes, so that it takes the way of a message of that type.
 POISONED = (event_types.TELEMETRY_BATCH_INGESTED, event_types.IMAGE_CAPTURED, event_types.MEDIA_STORED)
+# Asked of the queue's own state: what RabbitMQ shows elsewhere is up to five seconds old, and clients are told only of messages
+# that nobody has in hand. One that waits for its confirmation among the dead letters counts too.
+_COUNT = """
+[case rabbit_amqqueue:lookup(rabbit_misc:r(<<"{virtual_host}">>, queue, Name)) of
+   {{ok, Q}} -> case ra:leader_query(amqqueue:get_pid(Q), fun rabbit_fifo:query_messages_total/1) of
+                {{ok, {{_, Count}}, _}} -> {{count, Count}};
+                _ -> unknown
+              end;
+   _ -> unknown
+ end || Name <- [{names}]].
+"""
+_ANSWER = re.compile(r"\{count, (\d+)\}|unknown")
 _POISON = re.compile(rb"\{poison ([0-9a-f-]{36})")
 
 
@@ -80,9 +94,21 @@ async def _publish(connection: AbstractConnection, event_type: str, poison: UUID
     )
 
 
-async def depths(amqp_url: str) -> dict[str, int]:
-    async with connected(amqp_url, NAME) as connection:
-        return {queue: await depth(connection, queue) or 0 for queue in CONSUMERS.values()}
+def waiting_queues() -> list[str]:
+    """Where a message may be that somebody still has to store: the work of each service, and what waits for another try."""
+    queues = [work_queue(service, queue) for service, queue in CONSUMERS.items()]
+    return [name for queue in queues for name in queue.queue_names() if name != queue.dead_letter_queue]
+
+
+async def depths(server: RabbitMq, queues: Sequence[str], virtual_host: str = "/") -> dict[str, int | None]:
+    """How many messages each has, those that a consumer has in hand too. None: it is not there, or nobody leads it."""
+    names = ", ".join(f'<<"{queue}">>' for queue in queues)
+    try:
+        told = await server.evaluate(_COUNT.format(virtual_host=virtual_host, names=names))
+    except NotEvaluated as error:
+        raise BusAway(f"RabbitMQ does not count its messages: {error}") from error
+    counts = [int(found[1]) if found[1] else None for found in _ANSWER.finditer(told)]
+    return dict(zip(queues, counts, strict=True))
 
 
 async def dead_letters(amqp_url: str) -> list[tuple[str, UUID | None]]:

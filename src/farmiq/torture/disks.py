@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 SIZE_BYTES = 64 << 20
+_NAME = "farmiq-torture"
 _FILLER = "filler"
 _BLOCK = bytes(1 << 16)
 
@@ -17,7 +18,7 @@ class SmallDisk:
     def mount(self) -> bool:
         """False where that is not allowed: then there is no disk to fill, and the campaign says so."""
         self.path.mkdir(parents=True, exist_ok=True)
-        told = _run("mount", "-t", "tmpfs", "-o", f"size={SIZE_BYTES},mode=0700", "farmiq-torture", str(self.path))
+        told = _run("mount", "-t", "tmpfs", "-o", f"size={SIZE_BYTES},mode=0700", _NAME, str(self.path))
         return told == 0
 
     def unmount(self) -> None:
@@ -36,6 +37,17 @@ class SmallDisk:
 
     def free(self) -> None:
         (self.path / _FILLER).unlink(missing_ok=True)
+
+
+def unmount_below(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> None:
+    """What a campaign left that was killed: nobody can remove a folder with a disk in it."""
+    if not mounts.exists():
+        return
+    for line in mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+        device, point = line.split()[:2]
+        path = Path(point.replace("\\040", " "))
+        if device == _NAME and path.is_relative_to(folder):
+            SmallDisk(path).unmount()
 
 
 def _run(*command: str) -> int:

@@ -1,6 +1,7 @@
 """The farm under test: `farmiq up` in a home of its own, and the campaign's own devices beside it."""
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import Mapping
@@ -18,8 +19,10 @@ from farmiq.stack.home import Home
 from farmiq.stack.keeper import Keeper
 from farmiq.stack.ports import choose_ports
 from farmiq.stack.private_files import remove
+from farmiq.stack.rabbitmq import RabbitMq
 from farmiq.stack.relay.client import RelayClient
-from farmiq.stack.servers import server_ports
+from farmiq.stack.secrets import load_or_create
+from farmiq.stack.servers import embedded_servers, server_ports
 from farmiq.stack.state import StackState, read_state
 from farmiq.torture.bus import POISONED
 from farmiq.torture.disks import SmallDisk
@@ -89,6 +92,12 @@ class Farm:
             bus_events=POISONED,
         )
 
+    def rabbitmq(self) -> RabbitMq:
+        ports = json.loads(self.home.ports_file.read_text(encoding="utf-8"))
+        server = embedded_servers(self.home, External(), ports, load_or_create(self.home.secrets_file)).rabbitmq
+        assert server is not None  # noqa: S101 - nothing of a campaign's farm is external
+        return server
+
     def state(self) -> StackState:
         return read_state(self.home)
 
@@ -141,12 +150,11 @@ class Farm:
 
     def _start_nodes(self) -> None:
         for number, device in enumerate(self.nodes):
-            spool = self.folder / "spools" / device
+            forwarder = forwarder_of(self.home, self.logins[device])
             if number == 0:  # one is enough: a full disk is the node's own trouble
-                disk = SmallDisk(spool)
+                disk = SmallDisk(forwarder.spool)
                 if disk.mount():
                     self.disks[device] = disk
-            forwarder = forwarder_of(self.home, self.logins[device], spool)
             self.keepers[forwarder.name] = keeper_of(self.home, forwarder, self._clock)
             self.keepers[forwarder.name].start()
 

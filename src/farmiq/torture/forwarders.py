@@ -56,8 +56,9 @@ class Forwarder:
         return []
 
 
-def forwarder_of(home: Home, login: Login, spool: Path) -> Forwarder:
-    return Forwarder(login, home.forwarder_socket(login.device_id), spool)
+def forwarder_of(home: Home, login: Login) -> Forwarder:
+    """With its spool where `farmiq audit` of that home looks for it."""
+    return Forwarder(login, home.forwarder_socket(login.device_id), home.spool_folder(login.device_id))
 
 
 def keeper_of(home: Home, forwarder: Forwarder, clock: Clock) -> Keeper:

@@ -1,6 +1,6 @@
 """What the cloud has of a campaign's devices: every row from its database, every picture from its object store."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 import asyncpg
 
@@ -10,6 +10,8 @@ from farmiq.kit.errors import FarmiqError
 from farmiq.kit.s3 import ObjectStore
 from farmiq.torture.judge import (
     ACCEPTED,
+    FULL_DISK,
+    Declared,
     Found,
     FoundPicture,
     FoundSession,
@@ -26,7 +28,7 @@ PICTURE_BYTES_MAX = 16 << 20
 
 _SAMPLES = """SELECT seq, metric_value, sensor, occurred_at FROM telemetry_raw
                WHERE device_id = $1 AND stream_id IS NOT NULL ORDER BY seq"""
-_LOSSES = "SELECT first_seq, last_seq FROM stream_losses WHERE device_id = $1"
+_LOSSES = "SELECT first_seq, last_seq, reason FROM stream_losses WHERE device_id = $1"
 _READINGS = """SELECT id AS event_id, device_id, occurred_at, metric_value AS value, NULL::uuid AS session_id,
                       NULL::uuid AS media_id
                  FROM telemetry_raw WHERE device_id = ANY($1) AND stream_id IS NULL"""
@@ -36,8 +38,13 @@ _WEIGHTS = """SELECT event_id, device_id, occurred_at, weight_kg AS value, sessi
                 FROM recorded_weights WHERE device_id = ANY($1)"""
 _IMAGES = """SELECT event_id, device_id, occurred_at, NULL::float8 AS value, session_id, media_id
                FROM captured_images WHERE device_id = ANY($1)"""
-_SESSIONS = "SELECT id, status, final_weight_kg, image_count FROM weight_sessions WHERE id = ANY($1)"
-_PICTURES = "SELECT id, state, bucket, object_key FROM media_objects WHERE id = ANY($1)"
+# Everything of the stations, whether or not anybody knows of it; and what is known, also under another station's name.
+_SESSIONS = """SELECT id, device_id, status, final_weight_kg, image_count FROM weight_sessions
+                WHERE device_id = ANY($1) OR id = ANY($2)"""
+_PICTURES = """SELECT id, coalesce(media.session_id, captured.session_id) AS session_id, state, bucket, object_key
+                 FROM media_objects AS media LEFT JOIN captured_images AS captured
+                      ON captured.tenant_id = media.tenant_id AND captured.media_id = media.id
+                WHERE media.device_id = ANY($1) OR media.id = ANY($2)"""
 _TWICE = """SELECT stream_id, seq, count(*) AS times FROM telemetry_raw
              WHERE stream_id IS NOT NULL AND device_id <> ALL($1)
              GROUP BY stream_id, seq HAVING count(*) > 1 LIMIT 20"""
@@ -46,13 +53,15 @@ _TWICE = """SELECT stream_id, seq, count(*) AS times FROM telemetry_raw
 _OF_THE_SESSION = frozenset({event_types.SESSION_CREATED, event_types.SESSION_FINALIZED})
 
 
-async def judge_samples(url: str, ledger: Ledger, devices: Sequence[str]) -> Tally:
+async def judge_samples(url: str, ledger: Ledger, devices: Sequence[str], filled: Set[str]) -> Tally:
+    """`filled` are those whose disk was full at times: nobody else has a reason to give samples up."""
     total = Tally()
     connection = await asyncpg.connect(url, timeout=30)
     try:
         for device in devices:
-            losses = [(row["first_seq"], row["last_seq"]) for row in await connection.fetch(_LOSSES, device)]
-            judge = NodeJudge(device, ledger.offers.get(device, []), ledger.stored.get(device, 0), losses)
+            losses = [Declared(*row) for row in await connection.fetch(_LOSSES, device)]
+            reasons = FULL_DISK if device in filled else frozenset[str]()
+            judge = NodeJudge(device, ledger.offers.get(device, []), ledger.stored.get(device, 0), losses, reasons)
             async with connection.transaction():
                 async for row in connection.cursor(_SAMPLES, device, prefetch=ROWS_AT_ONCE):
                     judge.take(row["seq"], row["metric_value"], row["sensor"], to_us(row["occurred_at"]))
@@ -79,27 +88,26 @@ async def judge_said(url: str, ledger: Ledger, devices: Sequence[str]) -> Tally:
     return judge_events(said, ledger.heard, found)
 
 
-async def judge_weighed(url: str, ledger: Ledger) -> Tally:
+async def judge_weighed(url: str, ledger: Ledger, devices: Sequence[str]) -> Tally:
+    begun = {event.session for event in ledger.said.values() if event.session is not None}
     connection = await asyncpg.connect(url, timeout=30)
     try:
-        rows = await connection.fetch(_SESSIONS, list(ledger.weighed))
+        rows = await connection.fetch(_SESSIONS, list(devices), list(ledger.weighed))
     finally:
         await connection.close(timeout=5)
-    found = {row["id"]: FoundSession(row["status"], row["final_weight_kg"], row["image_count"]) for row in rows}
-    return judge_sessions(ledger.weighed, found)
+    return judge_sessions(ledger.weighed, begun, [FoundSession(*row) for row in rows])
 
 
-async def judge_seen(url: str, ledger: Ledger, environment: Mapping[str, str]) -> Tally:
+async def judge_seen(url: str, ledger: Ledger, devices: Sequence[str], environment: Mapping[str, str]) -> Tally:
     """Pictures whose event was acknowledged, read back byte by byte."""
     announced = {
         event.media
         for event_id, event in ledger.said.items()
         if event.media is not None and ledger.heard.get(event_id) in ACCEPTED
     }
-    expected = {media: picture for media, picture in ledger.pictures.items() if media in announced}
     connection = await asyncpg.connect(url, timeout=30)
     try:
-        rows = await connection.fetch(_PICTURES, list(expected))
+        rows = await connection.fetch(_PICTURES, list(devices), list(ledger.pictures))
     finally:
         await connection.close(timeout=5)
     store = ObjectStore(
@@ -108,10 +116,10 @@ async def judge_seen(url: str, ledger: Ledger, environment: Mapping[str, str]) -
         secret_key=environment["CLOUD_S3_SECRET_KEY"],
     )
     try:
-        found = {row["id"]: FoundPicture(row["state"], await _sha256(store, row)) for row in rows}
+        found = [FoundPicture(row["id"], row["session_id"], row["state"], await _sha256(store, row)) for row in rows]
     finally:
         store.close()
-    return judge_pictures(expected, found)
+    return judge_pictures(ledger.pictures, announced, found)
 
 
 async def _sha256(store: ObjectStore, row: "asyncpg.Record") -> str | None:

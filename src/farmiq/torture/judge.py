@@ -1,18 +1,25 @@
 """Compares what the generators wrote down with what the cloud has. Pure.
 
 Accepted is what the system acknowledged. Of that: *lost* is in neither the database nor a declared loss, *duplicated* is there
-more than once, *altered* is there and says something else. *Never sent* is in the database and in nobody's ledger."""
+more than once, *altered* is there and says something else. *Never sent* is in the database and in nobody's ledger. *Unexplained*
+was declared lost by a node to which nothing was done that loses samples."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from typing import Final
 from uuid import UUID
 
+from farmiq.spool import Cause
+from farmiq.timeseries.coverage import count, normalise, shared
 from farmiq.torture.ledger import BusPoison, Heard, Line, Offered, Picture, Said, Stored, Weighed
 from farmiq.torture.samples import sensor_of, wall_us_of
 
 EXAMPLES_MAX = 20
 ACCEPTED = frozenset({"stored", "duplicate"})
+WRONG: Final = ("lost", "unexplained", "duplicated", "altered", "never_sent")
+FULL_DISK: Final[Set[str]] = frozenset({Cause.CAP_REACHED, Cause.SYNC_FAILED})
+"""Why a node may give samples up whose disk was filled. No other fault of a campaign takes an accepted sample away."""
 
 
 @dataclass
@@ -21,6 +28,7 @@ class Tally:
     stored: int = 0
     declared_lost: int = 0
     lost: int = 0
+    unexplained: int = 0
     duplicated: int = 0
     altered: int = 0
     never_sent: int = 0
@@ -28,7 +36,7 @@ class Tally:
 
     @property
     def is_clean(self) -> bool:
-        return not (self.lost or self.duplicated or self.altered or self.never_sent)
+        return not any(getattr(self, name) for name in WRONG)
 
     def blame(self, what: str, text: str, count: int = 1) -> None:
         setattr(self, what, getattr(self, what) + count)
@@ -36,7 +44,7 @@ class Tally:
             self.examples.append(f"{what.replace('_', ' ')}: {text}")
 
     def add(self, other: "Tally") -> None:
-        for name in ("accepted", "stored", "declared_lost", "lost", "duplicated", "altered", "never_sent"):
+        for name in ("accepted", "stored", "declared_lost", *WRONG):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.examples = (self.examples + other.examples)[:EXAMPLES_MAX]
 
@@ -78,18 +86,37 @@ class Ledger:
                 self.bus_poison[poison] = line
 
 
+@dataclass(frozen=True)
+class Declared:
+    """A loss record of the cloud, `first` to `last`."""
+
+    first: int
+    last: int
+    reason: str
+
+
 class NodeJudge:
-    """Takes the rows of one node in the order of their sequence. Its spool counts as the generator: sample n is sequence n."""
+    """Takes the rows of one node in the order of their sequence. Its spool counts as the generator: sample n is sequence n.
+
+    `reasons` are those for which this node may have declared samples lost, after what was done to it."""
 
     def __init__(
-        self, device: str, offers: Sequence[Offered], accepted: int, declared_lost: Sequence[tuple[int, int]] = ()
+        self,
+        device: str,
+        offers: Sequence[Offered],
+        accepted: int,
+        declared: Sequence[Declared] = (),
+        reasons: Set[str] = frozenset(),
     ) -> None:
         self.tally = Tally(accepted=accepted)
         self._device = device
         self._offers = offers
         self._at = 0
-        self._declared = declared_lost
+        # Two records may speak of the same sample, which is lost only once.
+        self._declared = normalise((one.first, one.last + 1) for one in declared)
         self._last = 0
+        for one in declared:
+            self._explain(one, reasons)
 
     def take(self, seq: int, value: float, sensor: str | None, at_us: int) -> None:
         if seq == self._last:
@@ -111,6 +138,12 @@ class NodeJudge:
         self._miss(self._last + 1, self.tally.accepted)
         return self.tally
 
+    def _explain(self, declared: Declared, reasons: Set[str]) -> None:
+        offered = self._offers[-1].last if self._offers else 0
+        if declared.reason not in reasons or declared.last > offered:
+            text = f"{self._device} {declared.first} to {declared.last} declared lost: {declared.reason}"
+            self.tally.blame("unexplained", text, declared.last - declared.first + 1)
+
     def _offer_of(self, seq: int) -> Offered | None:
         while self._at < len(self._offers) and self._offers[self._at].last < seq:
             self._at += 1
@@ -122,7 +155,7 @@ class NodeJudge:
         last = min(last, self.tally.accepted)
         if first > last:
             return
-        declared = sum(max(0, min(last, end) - max(first, begin) + 1) for begin, end in self._declared)
+        declared = count(shared([(first, last + 1)], self._declared))
         self.tally.declared_lost += declared
         missing = last - first + 1 - declared
         if missing > 0:
@@ -144,10 +177,7 @@ class Found:
 def judge_events(said: Mapping[UUID, Said], heard: Mapping[UUID, str], found: Sequence[Found]) -> Tally:
     """Of those kinds of event that are one row each in the cloud."""
     tally = Tally()
-    times = Counter(one.event_id for one in found)
-    for event_id, count in times.items():
-        if count > 1:
-            tally.blame("duplicated", f"event {event_id}", count - 1)
+    _blame_repeated(tally, "event", (one.event_id for one in found))
     rows = {one.event_id: one for one in found}
     for event_id, row in rows.items():
         if event_id not in said or said[event_id].is_poison:
@@ -178,18 +208,26 @@ def _judge_event(tally: Tally, event: Said, result: str | None, row: Found | Non
 
 @dataclass(frozen=True)
 class FoundSession:
+    session: UUID
+    device: str | None
     status: str
     weight_kg: float | None
     image_count: int | None
 
 
-def judge_sessions(weighed: Mapping[UUID, Weighed], found: Mapping[UUID, FoundSession]) -> Tally:
+def judge_sessions(weighed: Mapping[UUID, Weighed], begun: Set[UUID], found: Sequence[FoundSession]) -> Tally:
+    """`found` are all of the stations in question, also those that nobody weighed. Of `begun`, not every one was weighed to its
+    end."""
     tally = Tally(accepted=len(weighed))
+    _blame_repeated(tally, "session", (row.session for row in found))
+    rows = {row.session: row for row in found}
+    for session in rows.keys() - begun - weighed.keys():
+        tally.blame("never_sent", f"session {session}: {rows[session]}")
     for session, said in weighed.items():
-        row = found.get(session)
+        row = rows.get(session)
         if row is None:
             tally.blame("lost", f"session {session}")
-        elif row != FoundSession("finalized", said.weight_kg, len(said.media)):
+        elif row != FoundSession(session, said.device, "finalized", said.weight_kg, len(said.media)):
             tally.blame("altered", f"session {session}: {row}")
         else:
             tally.stored += 1
@@ -200,21 +238,43 @@ def judge_sessions(weighed: Mapping[UUID, Weighed], found: Mapping[UUID, FoundSe
 class FoundPicture:
     """`sha256` is that of the bytes in the cloud's object store; None when they could not be read."""
 
+    media: UUID
+    session: UUID | None
     state: str
     sha256: str | None
 
 
-def judge_pictures(expected: Mapping[UUID, Picture], found: Mapping[UUID, FoundPicture]) -> Tally:
+def judge_pictures(taken: Mapping[UUID, Picture], announced: Set[UUID], found: Sequence[FoundPicture]) -> Tally:
+    """Of all that were `taken`, those `announced` were accepted. `found` are all of the stations in question. The same bytes of
+    the same session under another id are that picture once more."""
+    expected = {media: picture for media, picture in taken.items() if media in announced}
     tally = Tally(accepted=len(expected))
+    _blame_repeated(tally, "picture", (row.media for row in found))
+    _blame_strange(tally, taken, found)
+    rows = {row.media: row for row in found}
     for media, picture in expected.items():
-        row = found.get(media)
+        row = rows.get(media)
         if row is None or row.state != "stored" or row.sha256 is None:
             tally.blame("lost", f"picture {media}: {row}")
-        elif row.sha256 != picture.sha256:
-            tally.blame("altered", f"picture {media}: other bytes")
+        elif (row.session, row.sha256) != (picture.session, picture.sha256):
+            tally.blame("altered", f"picture {media}: {row}")
         else:
             tally.stored += 1
     return tally
+
+
+def _blame_strange(tally: Tally, taken: Mapping[UUID, Picture], found: Sequence[FoundPicture]) -> None:
+    contents = {(picture.session, picture.sha256) for picture in taken.values()}
+    for row in found:
+        if row.media not in taken:
+            is_known = (row.session, row.sha256) in contents
+            tally.blame("duplicated" if is_known else "never_sent", f"picture {row.media}: {row}")
+
+
+def _blame_repeated(tally: Tally, what: str, ids: Iterable[UUID]) -> None:
+    for one, times in Counter(ids).items():
+        if times > 1:
+            tally.blame("duplicated", f"{what} {one}", times - 1)
 
 
 def judge_bus_poison(sent: Mapping[UUID, BusPoison], letters: Iterable[tuple[str, UUID | None]]) -> Tally:

@@ -9,7 +9,7 @@ from datetime import datetime
 import asyncpg
 
 from farmiq.kit.amqp_channel import BusAway
-from farmiq.torture.bus import depths
+from farmiq.torture.bus import depths, waiting_queues
 from farmiq.torture.farm import Farm
 
 LOOK_SECONDS = 0.25
@@ -90,8 +90,12 @@ async def leftovers(farm: Farm, before: datetime) -> list[str]:
     for tier in ("edge", "cloud"):
         rows = await farm.fetch(tier, _GAPS)
         found += [f"{tier}: gaps in the stream of {row['device_id']}: {row['covered']}" for row in rows]
-    counts = await depths(farm.environment["AMQP_URL"])
-    return found + [f"{queue}: {count} messages" for queue, count in counts.items() if count]
+    counts = await depths(farm.rabbitmq(), waiting_queues())
+    return found + [
+        f"{queue}: {'messages that cannot be counted' if count is None else f'{count} messages'}"
+        for queue, count in counts.items()
+        if count != 0
+    ]
 
 
 async def stuck_rows(farm: Farm) -> list[str]:

@@ -38,10 +38,11 @@ def test_the_table_shows_three_marks_that_follow_each_other(farm: Farm, visitor:
     row = page.get_by_role("row", name=re.compile("^node-1 "))
     expect(row).to_contain_text("online")
 
-    def marks() -> list[int]:
-        return [int(row.locator("td").nth(column).inner_text().split()[0].replace(",", "")) for column in (2, 3, 4)]
-
-    on_disk, in_edge, in_cloud = marks()
+    for column in (2, 3, 4):
+        expect(row.locator("td").nth(column)).to_have_text(re.compile(r"^\d"), timeout=30_000)
+    # All of them with one question: the table goes on by itself.
+    cells = row.locator("td").all_inner_texts()[2:5]
+    on_disk, in_edge, in_cloud = (int(cell.split()[0].replace(",", "")) for cell in cells)
     assert on_disk >= in_edge > 0
     assert in_cloud > 0
     expect(page.locator("#devices [role=status]")).to_contain_text(re.compile(r"\d+ online"))

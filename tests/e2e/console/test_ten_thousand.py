@@ -52,7 +52,7 @@ def test_the_other_pages_are_usable_with_ten_thousand_devices_too(many: None, vi
     online = page.locator(".tile", has_text="Devices online").locator(".value")
     expect(online).to_have_text(re.compile(r"^10,\d{3}$"), timeout=2 * SLOW)
     stored = page.locator(".tile", has_text="Stored in the cloud").locator(".note")
-    expect(stored).to_contain_text(re.compile(r"of 8\d\d,\d{3},\d{3} samples"), timeout=2 * SLOW)
+    expect(stored).to_contain_text(re.compile(r"of 8\d\d,\d{3},\d{3} samples"), timeout=4 * SLOW)
     page.keyboard.press("/")
     page.keyboard.type("zz-09999")
     expect(page.locator("#found a").first).to_contain_text("zz-09999")

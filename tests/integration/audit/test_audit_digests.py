@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
+import pytest
+
 from farmiq.audit.weighings import uneven_days
 from farmiq.cloud.media_store.store import DIGESTED as CLOUD_PICTURES
 from farmiq.cloud.telemetry_service.session_queries import DIGESTED as CLOUD_SESSIONS
@@ -63,3 +65,20 @@ async def test_sessions_of_both_tiers_have_one_digest_until_one_ends_otherwise(
     assert uneven_days(edge, await days(cloud_pool, CLOUD_SESSIONS)) == {DAY}
     await cloud_pool.execute("DELETE FROM weight_sessions WHERE id = $1", weighed[3][0])
     assert uneven_days(edge, await days(cloud_pool, CLOUD_SESSIONS)) == {DAY, DAY + timedelta(days=1)}
+
+
+@pytest.mark.parametrize("column", ["final_weight_kg", "image_count"])
+async def test_sessions_of_both_tiers_have_one_digest_until_a_weight_or_a_number_of_pictures_differs(
+    edge_pool: Pool, cloud_pool: Pool, column: str
+) -> None:
+    weighed = [(uuid4(), DAY + timedelta(hours=number)) for number in range(3)]
+    await edge_pool.executemany(EDGE_SESSION, weighed)
+    await cloud_pool.executemany(CLOUD_SESSION, weighed)
+    for pool in (edge_pool, cloud_pool):
+        ended = "UPDATE weight_sessions SET final_weight_kg = 0.1::float8 + 0.2, image_count = 2 WHERE id = $1"
+        await pool.execute(ended, weighed[0][0])
+    edge = await days(edge_pool, EDGE_SESSIONS)
+    assert edge == await days(cloud_pool, CLOUD_SESSIONS)
+    for value in ("40", "NULL"):
+        await cloud_pool.execute(f"UPDATE weight_sessions SET {column} = {value} WHERE id = $1", weighed[0][0])  # noqa: S608 - ours
+        assert uneven_days(edge, await days(cloud_pool, CLOUD_SESSIONS)) == {DAY}

@@ -5,9 +5,11 @@ from uuid import UUID
 
 import pytest
 
+from farmiq.audit.balance import balance
 from farmiq.audit.spools import local_spools, spools_below
-from farmiq.audit.streams import StreamReading, TierCoverage, balance_stream
+from farmiq.audit.streams import BusRoom, StreamReading, TierCoverage, balance_stream
 from farmiq.spool import Channel, Sample, Spool
+from support.audited_farm import AuditedFarm, account, registered
 
 CHANNELS = [Channel("temperature", "C", "t1")]
 
@@ -39,5 +41,36 @@ def test_a_spool_tells_what_it_holds_and_what_it_was_told_is_safe(
     assert node.held[-1][1] == 51
     assert len(troubles) == 1
     assert "node-2" in troubles[0]
-    balance = balance_stream(StreamReading(stream_id, node, TierCoverage([(1, 21)]), cloud=TierCoverage([(1, 21)])))
+    balance = balance_stream(
+        StreamReading(stream_id, node, TierCoverage([(1, 21)]), cloud=TierCoverage([(1, 21)])), BusRoom(0)
+    )
     assert (balance.in_flight, balance.missing) == ({"node_spool": 30}, [])
+
+
+@pytest.mark.parametrize("tenants", [{}, {"node-1": "demo"}, {"node-1": "other"}])
+async def test_a_spool_of_a_device_that_the_edge_has_forgotten_is_found(
+    tmp_path: Path, request: pytest.FixtureRequest, tenants: dict[str, str]
+) -> None:
+    """The edge was restored from a backup of before the device was added; the cloud has what it sent until then."""
+    fill(tmp_path / "node-1" / "spool", 50, 20, request)
+    fill(tmp_path / "node-2" / "spool", 5, 0, request)
+    fill(tmp_path / "node-3" / "spool", 5, 5, request)
+    farm = AuditedFarm()
+    farm.answers["/api/v1/devices"] = lambda asked: {
+        "devices": [registered("node-2")] if asked["tenant_id"] == "demo" else []
+    }
+    farm.answers["cloud-telemetry-service /api/v1/accounts"] = lambda asked: {
+        "devices": [account("node-1", 20), account("node-9")] if asked["tenant_id"] == "demo" else [],
+        "retired_samples": 0,
+    }
+    asked = {"spool_folders": dict(spools_below(tmp_path)), "spool_tenants": tenants}
+    reading = await farm.read(**asked)
+    verdict = balance(reading)
+    strangers = [finding for finding in verdict.findings if finding.kind == "not_registered"]
+    owner = tenants.get("node-1", "demo")
+    assert [(one.device_id, one.count, one.tenant_id) for one in strangers] == [("node-1", 30, owner)]
+    assert not verdict.balanced
+    assert verdict.elsewhere == (["node-9"] if owner == "demo" else ["node-1", "node-9"])
+    assert (await farm.read(**asked, device_id="node-2")).tenants[0].strangers == {}
+    named = await farm.read(**asked, tenant_id="demo")
+    assert [name for tenant in named.tenants for name in tenant.strangers] == (["node-1"] if owner == "demo" else [])

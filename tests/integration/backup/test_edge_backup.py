@@ -10,7 +10,7 @@ import pytest
 
 from farmiq.backup.create import create
 from farmiq.backup.errors import BackupDamaged, NotABackup, ServicesRunning, TargetHoldsData
-from farmiq.backup.manifest import MANIFEST, object_path, read_manifest
+from farmiq.backup.manifest import MANIFEST, OBJECT_LINES, object_path, read_manifest
 from farmiq.backup.restore import restore
 from farmiq.backup.verify import verify
 from farmiq.cli import exits
@@ -45,6 +45,44 @@ async def test_a_node_sends_again_what_the_restored_edge_lacks(edge: EdgeWorld, 
     await assert_exactly_once(edge.pool, edge.stream, 150)
     for key in keys:
         assert (await objects_of(edge.s3).head(edge.s3.bucket, key)).size_bytes > 0
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda body: body[: len(body) // 2], lambda body: body + b"more", lambda body: body[:-1] + bytes([body[-1] ^ 1])],
+    ids=["cut short", "too long", "a flipped bit"],
+)
+async def test_a_picture_that_is_damaged_in_the_store_comes_back_from_the_backup(
+    edge: EdgeWorld, tmp_path: Path, quietly: Say, damage: Callable[[bytes], bytes]
+) -> None:
+    _, damaged = await edge.take_pictures(2)
+    await create(edge.place, tmp_path / "backup", quietly)
+    store, bucket = objects_of(edge.s3), edge.s3.bucket
+    body = await store.get(bucket, damaged, bytes_max=1 << 20)
+    await store.put(bucket, damaged, damage(body), content_type="image/jpeg")
+    await edge.pool.expire_connections()
+
+    restored = await restore(edge.place, tmp_path / "backup", quietly, is_replacing=True)
+
+    assert (restored.pictures.stored, restored.pictures.kept, restored.pictures.mended) == (0, 1, 1)
+    assert restored.repaired == {}
+    assert await store.get(bucket, damaged, bytes_max=1 << 20) == body
+    assert await edge.pool.fetchval("SELECT count(*) FROM media_objects WHERE state = 'stored'") == 2
+
+
+async def test_bytes_that_the_backup_has_wrong_do_not_take_the_place_of_the_right_ones(
+    edge: EdgeWorld, tmp_path: Path, quietly: Say
+) -> None:
+    [key] = await edge.take_pictures(1)
+    store, bucket = objects_of(edge.s3), edge.s3.bucket
+    body = await store.get(bucket, key, bytes_max=1 << 20)
+    await store.put(bucket, key, body[:-1] + bytes([body[-1] ^ 1]), content_type="image/jpeg")
+    await create(edge.place, tmp_path / "backup", quietly)
+    await store.put(bucket, key, body, content_type="image/jpeg")
+    await edge.pool.expire_connections()
+    restored = await restore(edge.place, tmp_path / "backup", quietly, is_replacing=True)
+    assert (restored.pictures.kept, restored.pictures.mended) == (1, 0)
+    assert await store.get(bucket, key, bytes_max=1 << 20) == body
 
 
 async def test_events_that_were_in_hand_are_pending_again_without_an_attempt(
@@ -113,12 +151,59 @@ async def test_what_was_changed_in_the_folder_is_found_and_nothing_is_restored(
         [
             f"database/{dump.name} has changed since it was written",
             f"the picture {first} is missing",
-            f"the picture {second} has changed",
+            f"the picture {second} has changed since it was written",
         ]
     )
     with pytest.raises(BackupDamaged):
         await restore(edge.place, folder, quietly, is_replacing=True)
     await assert_exactly_once(edge.pool, edge.stream, 10)
+
+
+@pytest.mark.parametrize("place", [0, 2, 8, 60])
+async def test_a_flipped_byte_in_the_list_of_pictures_is_a_problem_like_any_other(
+    edge: EdgeWorld, tmp_path: Path, quietly: Say, place: int
+) -> None:
+    await edge.take_pictures(2)
+    folder = tmp_path / "backup"
+    await create(edge.place, folder, quietly)
+    path = folder / "edge" / OBJECT_LINES
+    text = bytearray(path.read_bytes())
+    text[place] ^= 0x80
+    path.write_bytes(text)
+    told = await edge.command("backup", "verify", str(folder), "--json")
+    assert (told.returncode, told.stderr) == (exits.FAILED, "")
+    changed, unread = json.loads(told.stdout)[0]["problems"]
+    assert changed == "objects.jsonl has changed since it was written"
+    assert "line 1 of objects.jsonl cannot be read" in unread
+    with pytest.raises(BackupDamaged):
+        await restore(edge.place, folder, quietly, is_replacing=True)
+
+
+async def test_what_the_disk_does_not_give_back_is_named_and_the_rest_is_looked_at(
+    edge: EdgeWorld, tmp_path: Path, quietly: Say
+) -> None:
+    first, second = await edge.take_pictures(2)
+    folder = tmp_path / "backup"
+    manifest = await create(edge.place, folder, quietly)
+    dump = next(folder / "edge" / file.path for file in manifest.files if file.path.endswith(".gz"))
+    # Reading its first byte fails with EIO, whoever reads: nothing is mapped there.
+    for path in (dump, object_path(folder / "edge", first)):
+        path.unlink()
+        path.symlink_to("/proc/self/mem")
+    object_path(folder / "edge", second).unlink()
+    assert sorted((await verify(folder, "edge", quietly)).problems) == sorted(
+        [
+            f"database/{dump.name} cannot be read: Input/output error",
+            f"the picture {first} cannot be read: Input/output error",
+            f"the picture {second} is missing",
+        ]
+    )
+    lines = folder / "edge" / OBJECT_LINES
+    lines.unlink()
+    lines.symlink_to("/proc/self/mem")
+    problems = (await verify(folder, "edge", quietly)).problems
+    assert "objects.jsonl cannot be read: Input/output error" in problems
+    assert any("pictures after the first 0 could not be looked for" in problem for problem in problems)
 
 
 async def test_a_deep_look_restores_into_a_postgresql_of_its_own(edge: EdgeWorld, tmp_path: Path, quietly: Say) -> None:
@@ -218,6 +303,86 @@ async def test_no_service_starts_on_a_restore_that_was_killed_and_repeating_it_e
     told = await edge.take(101, 120)
     assert told.epoch != before.epoch
     await assert_exactly_once(edge.pool, edge.stream, 120)
+
+
+@pytest.mark.parametrize(
+    ("target", "moment"),
+    [
+        ("farmiq.backup.pg_tools:restore", "before"),
+        ("farmiq.backup.lives:begin", "after"),
+        ("farmiq.backup.restore:_restore", "after"),
+    ],
+)
+async def test_a_restore_that_was_killed_still_names_what_the_backup_lacks(
+    edge: EdgeWorld, tmp_path: Path, quietly: Say, target: str, moment: str
+) -> None:
+    await edge.take(1, 10)
+    await create(edge.place, tmp_path / "backup", quietly)
+    await edge.take(11, 15)
+    await register(edge.pool, "node-2")
+    await edge.pool.expire_connections()
+    asked = ("backup", "restore", str(tmp_path / "backup"), "--replace", "--yes", "--json")
+    # Twice: what was written down by the first is still there for the third.
+    for _ in range(2):
+        assert await edge.dying(target, moment, 1, *asked) == -9
+    done = await edge.command(*asked)
+    assert done.returncode == exits.OK, done.stderr
+    [restored] = json.loads(done.stdout)
+    assert restored["not_in_backup"] == {"samples": {"node-1": 5}, "sessions": [], "speakers": ["node-2"]}
+    await require_schema(edge.pool)
+
+
+async def test_a_tier_that_is_restored_stays_when_the_command_is_given_again(
+    edge: EdgeWorld, tmp_path: Path, quietly: Say
+) -> None:
+    """As for both tiers, killed after the first: neither refused nor done again, and its report is not lost."""
+    await edge.take(1, 10)
+    [key] = await edge.take_pictures(1)
+    folder = tmp_path / "backup"
+    await create(edge.place, folder, quietly)
+    await edge.take(11, 15)
+    await edge.pool.expire_connections()
+    first = await restore(edge.place, folder, quietly, is_replacing=True)
+    await edge.pool.execute("VACUUM ANALYZE")
+    await objects_of(edge.s3).delete(edge.s3.bucket, key)
+    for is_replacing in (False, True):
+        again = await restore(edge.place, folder, quietly, is_replacing=is_replacing)
+        assert (again.was_restored, again.life, again.not_in_backup) == (True, first.life, first.not_in_backup)
+    told = await edge.command("backup", "restore", str(folder))
+    assert "restored by an earlier command, and unchanged since" in told.stdout, told.stderr
+    assert (await objects_of(edge.s3).head(edge.s3.bucket, key)).size_bytes > 0
+
+
+@pytest.mark.parametrize("change", ["UPDATE devices SET revoked_at = now()", "DELETE FROM media_objects"])
+async def test_a_tier_that_has_gone_on_since_is_no_longer_restored(
+    edge: EdgeWorld, tmp_path: Path, quietly: Say, change: str
+) -> None:
+    await edge.take(1, 10)
+    await edge.take_pictures(1)
+    folder = tmp_path / "backup"
+    await create(edge.place, folder, quietly)
+    await edge.pool.expire_connections()
+    first = await restore(edge.place, folder, quietly, is_replacing=True)
+    await edge.pool.expire_connections()
+    await edge.pool.execute(change)
+    with pytest.raises(TargetHoldsData):
+        await restore(edge.place, folder, quietly)
+    again = await restore(edge.place, folder, quietly, is_replacing=True)
+    assert not again.was_restored
+    assert again.life.epoch != first.life.epoch
+
+
+async def test_another_backup_is_restored_in_the_place_of_one_that_was_just_restored(
+    edge: EdgeWorld, tmp_path: Path, quietly: Say
+) -> None:
+    for name in ("first", "second"):
+        await edge.take(1, 10)
+        await create(edge.place, tmp_path / name, quietly)
+    await edge.pool.expire_connections()
+    await restore(edge.place, tmp_path / "first", quietly, is_replacing=True)
+    with pytest.raises(TargetHoldsData):
+        await restore(edge.place, tmp_path / "second", quietly)
+    assert not (await restore(edge.place, tmp_path / "second", quietly, is_replacing=True)).was_restored
 
 
 async def test_an_empty_edge_is_restored_without_being_told_to_replace(

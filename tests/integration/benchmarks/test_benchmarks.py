@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[3]
 SMALL = {
     "bench_cloud": ["--samples", "5000", "--events", "300", "--plain-events", "50"],
     "bench_spool": ["--samples", "2000", "--rounds", "1"],
-    "bench_ingest": ["--samples", "20000"],
+    "bench_ingest": ["--samples", "10000"],
     "bench_outbox": ["--events", "1200", "--long-events", "2000", "--packs", "30", "--rounds", "1"],
     "bench_latency": ["--seconds", "2"],
     "bench_relay": ["--megabytes", "5", "--questions", "100", "--rounds", "1"],

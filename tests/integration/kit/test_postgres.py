@@ -7,7 +7,17 @@ import asyncpg
 import msgspec
 import pytest
 
-from farmiq.kit.postgres import AWAY, RETRY, DatabaseAway, Pool, SchemaMissing, open_pool, ping, require_schema
+from farmiq.kit.postgres import (
+    AWAY,
+    RETRY,
+    DatabaseAway,
+    Pool,
+    SchemaMissing,
+    certainly,
+    open_pool,
+    ping,
+    require_schema,
+)
 from farmiq.stack.postgres import Postgres
 from support.postgres import NewDatabase
 from support.server_process import ServerProcess
@@ -59,6 +69,41 @@ async def test_what_the_database_will_never_take_is_not_taken_for_a_database_tha
         await pool.fetchval(query, *arguments)
 
     assert not isinstance(refusal.value, RETRY), f"would be tried for ever: {refusal.value!r}"
+
+
+async def test_a_connection_goes_back_to_the_pool_without_asking_the_server(pool: Pool) -> None:
+    async with pool.acquire() as connection:
+        backend = await connection.fetchval("SELECT pg_backend_pid()")
+    async with pool.acquire() as first, pool.acquire() as other:
+        assert await first.fetchval("SELECT pg_backend_pid()") == backend
+        last = await other.fetchval("SELECT query FROM pg_stat_activity WHERE pid = $1", backend)
+    assert last == "SELECT pg_backend_pid()"
+
+
+async def test_a_transaction_that_was_left_open_is_not_handed_to_the_next(pool: Pool) -> None:
+    async with pool.acquire() as connection:
+        await connection.execute("BEGIN; CREATE TABLE half_done (id int)")
+    assert await pool.fetchval("SELECT to_regclass('half_done') IS NULL")
+
+
+async def test_a_lock_whose_answer_nobody_waited_for_is_held_by_nobody(pool: Pool) -> None:
+    """Cancelled between the question and the answer: the server may well have locked."""
+    async with pool.acquire() as holder, pool.acquire() as watcher:
+        await holder.execute("SELECT pg_advisory_lock(7)")
+
+        async def ask() -> None:
+            async with pool.acquire() as asker:
+                await certainly(asker, "SELECT pg_advisory_lock(7)")
+
+        asking = asyncio.create_task(ask())
+        waiting = "SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        await eventually(lambda: watcher.fetchval(waiting), what="the other one waits for the lock")
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        await holder.execute("SELECT pg_advisory_unlock(7)")
+        free = "SELECT count(*) = 0 FROM pg_locks WHERE locktype = 'advisory'"
+        await eventually(lambda: watcher.fetchval(free), what="nobody holds the lock")
 
 
 async def test_two_transactions_in_each_others_way_may_be_tried_again(pool: Pool) -> None:

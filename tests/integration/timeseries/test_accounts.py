@@ -134,6 +134,13 @@ async def test_both_tiers_answer_page_by_page_and_only_for_the_tenant(
             assert [device["device_id"] for device in devices] == ["node-1"]
             assert devices[0]["streams"][0]["received"] == [[1, 91]]
             assert devices[0]["streams"][0]["rows"] == {"rows": 90, "absent": [], "surplus": [], "repeated": 0}
+            assert devices[0]["single_since"] == 0
+            for since, late in ((FIRST + timedelta(seconds=1), 2), (FIRST + timedelta(days=2), 0)):
+                asked_at = window | {"singles_since": since.isoformat()}
+                (known,) = (await api.get("/api/v1/accounts", tenant_id="demo", **asked_at))["devices"]
+                assert known["single_since"] == late
+            nowhere = window | {"singles_since": "2026-11-01T00:00:00"}
+            assert (await api.ask("/api/v1/accounts", tenant_id="demo", **nowhere))[0] == 400
             assert (await api.get("/api/v1/tenants")) == {"tenants": ["demo", "other"]}
             named = await api.get("/api/v1/accounts", tenant_id="other", device_ids=["node-1"], **window)
             assert [(device["device_id"], device["samples"]) for device in named["devices"]] == [("node-1", 0)]

@@ -82,6 +82,14 @@ async def test_what_is_missing_each_time_is_missing_and_only_that() -> None:
     assert flying == {"moving": 10, "node_spool": 10}
 
 
+def test_a_message_on_the_bus_explains_what_it_can_hold_and_only_once() -> None:
+    known = replace(reading(61, [], 10_061, 10_061), bus_messages=1)
+    (tenant,) = known.tenants
+    both = [*tenant.devices, replace(tenant.devices[0], device_id="node-2")]
+    verdict = balance(replace(known, tenants=[replace(tenant, devices=both)]))
+    assert (verdict.balanced, verdict.in_flight_at, verdict.unexplained) == (False, {"cloud_bus": 5000}, 15_000)
+
+
 async def test_a_dead_letter_needs_no_second_look() -> None:
     finding, looks, _ = await asked([reading(81, [], 81, 101, letters=2)])
     assert finding is not None

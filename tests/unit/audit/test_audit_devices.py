@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from farmiq.audit.devices import DeviceBalance, DeviceReading, Situation, balance_device
-from farmiq.audit.streams import NodeAccount, Packs
+from farmiq.audit.streams import BusRoom, NodeAccount, Packs
 from farmiq.timeseries.accounts import DeviceAccount, StreamAccount
 from farmiq.timeseries.hours import HourRow
 from farmiq.timeseries.stored_rows import StoredRows
@@ -37,14 +37,14 @@ def with_rows(rows: StoredRows, **parts: Any) -> DeviceAccount:
     return account(streams=[StreamAccount(STREAM, [(1, 101)], [], AT, AT, rows)], **parts)
 
 
-def judged(situation: Situation = SITUATION, **parts: Any) -> DeviceBalance:
+def judged(situation: Situation = SITUATION, bus_messages: int = 0, **parts: Any) -> DeviceBalance:
     known = DeviceReading(
         device_id="node-1",
         edge=account(),
         cloud=account(),
         nodes={STREAM: NodeAccount(100, 100, [(91, 101)])},
     )
-    return balance_device(replace(known, **parts), situation)
+    return balance_device(replace(known, **parts), situation, BusRoom(bus_messages))
 
 
 def kinds(balance: DeviceBalance) -> dict[str, int]:
@@ -74,7 +74,7 @@ def test_what_is_stored_everywhere_balances() -> None:
 def test_a_tier_whose_rows_are_not_what_it_says_is_found(
     tier: str, wrong: DeviceAccount, kind: str, count: int
 ) -> None:
-    found = judged(SITUATION, **{tier: wrong})
+    found = judged(SITUATION, 0, **{tier: wrong})
     (finding,) = [one for one in found.findings if one.kind == kind]
     assert (finding.tier, finding.count, finding.device_id) == (tier, count, "node-1")
     assert finding.fix
@@ -107,8 +107,10 @@ def test_single_readings_are_stored_on_their_way_given_up_or_missing() -> None:
     assert (dead.dead_lettered, kinds(dead)) == (1, {"dead_letter": 1})
     gone = judged(edge=edge, cloud=cloud, single_waiting=4)
     assert (gone.missing, kinds(gone)) == (2, {"single_missing": 2})
-    on_bus = judged(Situation(tenant_id="demo", bus_waiting=1), edge=edge, cloud=cloud, single_waiting=4)
+    on_bus = judged(bus_messages=2, edge=edge, cloud=cloud, single_waiting=4)
     assert (on_bus.in_flight, on_bus.findings) == ({"edge_outbox": 4, "cloud_bus": 2}, [])
+    crowded = judged(bus_messages=1, edge=edge, cloud=cloud, single_waiting=4)
+    assert (crowded.in_flight["cloud_bus"], kinds(crowded)) == (1, {"single_missing": 1})
     assert kinds(judged(edge=cloud, cloud=edge))["single_surplus"] == 6
 
 

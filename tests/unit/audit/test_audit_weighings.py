@@ -7,9 +7,11 @@ from uuid import UUID
 import pytest
 from msgspec.structs import replace
 
+from farmiq.audit.streams import BusRoom
 from farmiq.audit.weighings import (
     CloudSession,
     EdgeSession,
+    ExpectedPictures,
     Picture,
     Station,
     WeighingBalance,
@@ -39,8 +41,8 @@ READING = WeighingReading(
 )
 
 
-def judged(**parts: Any) -> tuple[list[str], WeighingBalance]:
-    found = balance_weighings(replace(READING, **parts))
+def judged(bus_messages: int = 0, **parts: Any) -> tuple[list[str], WeighingBalance]:
+    found = balance_weighings(replace(READING, **parts), BusRoom(bus_messages))
     return [finding.kind for finding in found.findings], found
 
 
@@ -60,8 +62,8 @@ def test_what_both_tiers_have_balances_and_is_counted() -> None:
 def test_a_session_that_the_cloud_does_not_have_is_on_its_way_or_missing() -> None:
     kinds, found = judged(cloud_sessions={})
     assert (kinds, found.sessions_in_cloud, found.sessions_in_flight) == (["session_missing"], 3, 0)
-    for way in ({"waiting_sessions": frozenset({SESSION})}, {"bus_waiting": 1}, {"is_outbox_complete": False}):
-        kinds, found = judged(cloud_sessions={}, **way)
+    for messages, waiting in ((1, frozenset[UUID]()), (0, frozenset({SESSION}))):
+        kinds, found = judged(messages, cloud_sessions={}, waiting_sessions=waiting)
         assert (kinds, found.sessions_in_cloud, found.sessions_in_flight) == ([], 3, 1)
 
 
@@ -71,6 +73,43 @@ def test_a_session_that_ended_otherwise_is_on_its_way_until_the_cloud_was_told()
     untold = [EdgeSession(SESSION, "station-1", "finalized", told_revision=0)]
     kinds, found = judged(cloud_sessions=there, sessions=untold)
     assert (kinds, found.sessions_in_cloud, found.sessions_in_flight) == ([], 4, 1)
+
+
+ENDED = EdgeSession(SESSION, "station-1", "finalized", 1, True, 41.5, ExpectedPictures(2))
+
+
+@pytest.mark.parametrize(
+    ("there", "what"),
+    [
+        (CloudSession(SESSION, "finalized", 41.5, 2), None),
+        (CloudSession(SESSION, "finalized", 41.50000001, 2), None),
+        (CloudSession(SESSION, "finalized", 40.0, 2), "final weight 41.5 kg at the edge, 40 kg in the cloud"),
+        (CloudSession(SESSION, "finalized", None, 2), "final weight 41.5 kg at the edge, none in the cloud"),
+        (CloudSession(SESSION, "finalized", 41.5, 3), "pictures 2 at the edge, 3 in the cloud"),
+        (CloudSession(SESSION, "cancelled"), "status finalized at the edge, cancelled in the cloud"),
+    ],
+)
+def test_a_session_with_another_weight_or_number_of_pictures_differs(there: CloudSession, what: str | None) -> None:
+    _, found = judged(sessions=[ENDED], cloud_sessions={SESSION: there})
+    assert [finding.kind for finding in found.findings] == ([] if what is None else ["session_differs"])
+    assert all(finding.what.endswith(f"; {what}") for finding in found.findings)
+
+
+def test_a_session_whose_new_end_is_on_its_way_does_not_differ() -> None:
+    there = {SESSION: CloudSession(SESSION, "finalized", 40.0, 2)}
+    waiting = judged(sessions=[ENDED], cloud_sessions=there, waiting_sessions=frozenset({SESSION}))
+    untold = judged(sessions=[replace(ENDED, is_told=False)], cloud_sessions=there)
+    on_bus = judged(1, sessions=[ENDED], cloud_sessions=there)
+    for kinds, found in (waiting, untold, on_bus):
+        assert (kinds, found.sessions_in_cloud, found.sessions_in_flight) == ([], 4, 1)
+
+
+def test_a_session_that_only_the_cloud_has_is_named() -> None:
+    lost = CloudSession(UUID(int=8), "finalized", device_id="station-1", first_event_at=DAY)
+    _, found = judged(forgotten=[lost])
+    assert [(one.kind, one.subject, one.device_id, one.tier) for one in found.findings] == [
+        ("session_forgotten", str(lost.id), "station-1", "edge")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -104,4 +143,7 @@ def test_only_days_on_which_the_edge_has_something_else_are_looked_at() -> None:
         DayDigest("c", DAY + timedelta(days=3), "stored", 9, "9"),
     ]
     assert uneven_days(edge, cloud, state="stored") == {DAY + timedelta(days=2)}
-    assert uneven_days(edge, cloud) == {DAY + timedelta(days=1), DAY + timedelta(days=2)}
+    both = {DAY + timedelta(days=1), DAY + timedelta(days=2)}
+    assert uneven_days(edge, cloud) == both
+    assert uneven_days(edge, cloud, own={"c": DAY + timedelta(days=3, hours=9)}) == {*both, DAY + timedelta(days=3)}
+    assert uneven_days(edge, cloud, own={"c": DAY + timedelta(days=4)}) == both

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from farmiq.backup.errors import NotABackup
+from farmiq.backup.errors import BackupDamaged, NotABackup
 from farmiq.backup.manifest import (
     MANIFEST,
     VERSION,
@@ -77,3 +77,18 @@ def test_a_list_that_was_cut_short_ends_with_its_last_whole_line(tmp_path: Path)
     for cut in range(1, len(whole)):
         lines.write_bytes(whole + whole[:cut])
         assert [line.key for line in read_object_lines(lines)] == ["a"] * (1 + (cut == len(whole)))
+
+
+@pytest.mark.parametrize("wrong", [b"{", b"\xff\xfe", b'{"key":"a\xff"}', b'{"kez":"a"}', b"[]", b""])
+def test_a_line_that_is_none_is_named_by_its_number(tmp_path: Path, wrong: bytes) -> None:
+    lines = tmp_path / "objects.jsonl"
+    whole = b'{"key":"a","size_bytes":1,"sha256":"00","content_type":"image/jpeg"}\n'
+    lines.write_bytes(whole + wrong + b"\n" + whole)
+    with pytest.raises(BackupDamaged, match=r"line 2 of objects\.jsonl"):
+        list(read_object_lines(lines))
+
+
+def test_a_manifest_that_the_disk_does_not_give_back_is_none(tmp_path: Path) -> None:
+    (tmp_path / MANIFEST).symlink_to("/proc/self/mem")
+    with pytest.raises(NotABackup, match="Input/output error"):
+        read_manifest(tmp_path)

@@ -7,7 +7,8 @@ import typer
 from msgspec.structs import replace
 
 from farmiq.audit.balance import Balance
-from farmiq.audit.devices import DeviceBalance, Hour
+from farmiq.audit.device_hours import Hour
+from farmiq.audit.devices import DeviceBalance
 from farmiq.audit.findings import found
 from farmiq.cli import exits
 from farmiq.cli.audit_progress import Lines
@@ -79,6 +80,14 @@ def test_people_see_the_hours_that_are_not_all_in_the_cloud(capsys: pytest.Captu
     assert "Duplicates removed since the services started: 3. Stored twice: 0." in told
 
 
+def test_an_hour_with_something_that_nothing_explains_stands_first(capsys: pytest.CaptureFixture[str]) -> None:
+    torn = replace(DEVICE, hours=[Hour(AT, 60, 60, 48, 0, 0, 12), *DEVICE.hours[1:]])
+    with pytest.raises(typer.Exit):
+        tell(replace(BAD, devices=[torn]), as_json=False)
+    first = capsys.readouterr().out.partition("Hours of which")[2].splitlines()[1]
+    assert first.endswith("12:00  captured 60, at the edge 60, in the cloud 48, lost 0, on the way 0, unexplained 12")
+
+
 @pytest.mark.parametrize("as_json", [True, False])
 def test_the_exit_code_says_whether_it_balances(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
     tell(GOOD, as_json=as_json)
@@ -106,7 +115,7 @@ def test_what_was_not_looked_at_is_said() -> None:
     assert "0 of the rows that were counted" in said[0]
     assert any("--deep counts every row" in note for note in said)
     assert any("what they said last, at the earliest 2026-11-01 12:00:00 UTC" in note for note in said)
-    assert any("1 more devices of other edges" in note for note in said)
+    assert any("1 more devices, of which this edge has no record" in note and "node-9" in note for note in said)
     assert any("2 media.stored" in note for note in said)
     assert said[-1] == "more"
 

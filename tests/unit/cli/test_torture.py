@@ -1,9 +1,13 @@
 from collections import Counter
 
+import pytest
+
+from farmiq.cli.torture import repeated
 from farmiq.cli.torture_report import Lines, as_data, as_text, line_of
-from farmiq.torture.campaign import Result, Standing
+from farmiq.torture.campaign import Result, Standing, Wishes
 from farmiq.torture.generators import Progress
 from farmiq.torture.judge import Tally
+from farmiq.torture.plan import Targets, make_plan
 from farmiq.torture.recovery import Recovery
 
 WELL = Recovery(healthy_seconds=1.0, fresh_seconds=2.0, drained_seconds=3.0)
@@ -25,7 +29,7 @@ def result(**changes: object) -> Result:
 def test_a_campaign_passes_only_when_nothing_at_all_is_wrong() -> None:
     assert result().has_passed
     for name in ("samples", "events", "sessions", "pictures", "poison"):
-        for wrong in ("lost", "duplicated", "altered", "never_sent"):
+        for wrong in ("lost", "unexplained", "duplicated", "altered", "never_sent"):
             tally = Tally()
             tally.blame(wrong, "one")
             assert not result(**{name: tally}).has_passed
@@ -34,7 +38,8 @@ def test_a_campaign_passes_only_when_nothing_at_all_is_wrong() -> None:
     assert not result(recovery=Recovery(1.0, 2.0, 3.0, left=["outbox: 3 pending"])).has_passed
     assert not result(recovery=Recovery(1.0, 2.0, 3.0, stuck=["sync_outbox x"])).has_passed
     assert not result(is_all_acknowledged=False).has_passed
-    assert not result(audit="not balanced").has_passed
+    for audit in ("not balanced", "not run", "failed with code 2: no such command"):
+        assert not result(audit=audit).has_passed
 
 
 def test_the_verdict_names_the_seed_the_figures_and_what_was_wrong() -> None:
@@ -44,7 +49,7 @@ def test_the_verdict_names_the_seed_the_figures_and_what_was_wrong() -> None:
     assert "seed 7: 3 faults" in text
     assert "1 passed over" in text
     assert "disk-full: no" in text
-    assert "samples: accepted 10 = stored 9 + declared lost 0 · lost 1 · duplicated 0" in text
+    assert "samples: accepted 10 = stored 9 + declared lost 0 · lost 1 · unexplained 0 · duplicated 0" in text
     assert "lost: torture-1 5 to 5" in text
     assert text.endswith("FAILED")
     assert as_text(result()).endswith("passed")
@@ -75,3 +80,19 @@ def test_a_line_comes_when_something_begins_and_then_now_and_then() -> None:
         now[0] = at
         lines(Standing(phase))
     assert [line.partition(":")[0] for line in said] == ["faults", "faults", "judging"]
+
+
+def plan_of(words: dict[str, str]) -> object:
+    nodes = [f"torture-{number}" for number in range(int(words["--nodes"]))]
+    targets = Targets(processes=nodes, links=["wan"], nodes=nodes, small_disks=nodes[:1], bus_events=["a", "b"])
+    return make_plan(int(words["--seed"]), float(words["--minutes"]) * 60, int(words["--faults"]), targets)
+
+
+@pytest.mark.parametrize("minutes", [3.0, 26.0, 0.1, 31 / 60, 7.123456789, 1_000.25])
+def test_the_line_that_repeats_a_campaign_says_all_that_its_plan_depends_on(minutes: float) -> None:
+    given = {"--seed": "7", "--faults": "200", "--minutes": repr(minutes), "--nodes": "5", "--rate": "400.0"}
+    line = repeated(Wishes(7, 200, minutes * 60, 400.0, 5))
+    words = line.removeprefix("farmiq torture ").split()
+    told = dict(zip(words[::2], words[1::2], strict=True))
+    assert (told["--seed"], told["--faults"], told["--nodes"], told["--rate"]) == ("7", "200", "5", "400")
+    assert plan_of(told) == plan_of(given)

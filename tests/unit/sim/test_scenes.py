@@ -4,7 +4,8 @@ from itertools import combinations
 
 import pytest
 
-from farmiq.sim.scenes import FAMILIES, TRAINING, UNSEEN, Family, Interval, coat, draw, scene
+from farmiq.sim.coats import STRIPED, SWALLOW, invented
+from farmiq.sim.scenes import FAMILIES, TRAINING, UNSEEN, VALIDATION, Family, Interval, coat, draw, scene
 
 RANGES = ("camera_height_m", "light_azimuth_degrees", "light_strength", "dirt", "bar_radius_m")
 
@@ -37,8 +38,30 @@ def test_a_scene_is_drawn_from_its_family(family: Family) -> None:
         assert any(low <= drawn.camera.height_m <= high for low, high in family.camera_height_m)
         assert any(low <= drawn.light.azimuth_degrees <= high for low, high in family.light_azimuth_degrees)
         assert any(low <= drawn.floor.dirt <= high for low, high in family.dirt)
-        assert drawn.floor.kind in family.floors
-        assert coat(family, seed) in family.coats
+        invented = ("invented",) if family.invented else ()
+        assert drawn.floor.kind in family.floors + invented
+        assert coat(family, seed).name in tuple(kind.name for kind in family.coats) + invented
+
+
+def test_only_training_sees_coats_and_floors_that_are_made_up() -> None:
+    assert [family.name for family in FAMILIES if family.invented] == ["training"]
+    kinds = {coat(TRAINING, seed).name for seed in range(200)}
+    assert kinds == {"invented", *(kind.name for kind in TRAINING.coats)}
+    assert {scene(TRAINING, seed).floor.kind for seed in range(200)} == {"invented", *TRAINING.floors}
+
+
+def test_no_two_made_up_coats_are_alike_and_none_has_the_markings_that_are_measured_on() -> None:
+    coats = [invented(seed) for seed in range(1000)]
+    assert len(set(coats)) == len(coats)
+    assert {made.marking for made in coats} == {"plain", "patches", "stripes", "flanks"}
+    measured_on = {kind.marking for family in (VALIDATION, UNSEEN) for kind in family.coats} - {"patches", "plain"}
+    assert measured_on == {"belt", "points", "stripes", "flanks"}
+    lengthwise = [abs(made.waves[1]) for made in coats if made.marking == "stripes" and abs(made.waves[0]) < 4]
+    assert lengthwise
+    assert all(across <= 8 or across >= 15 for across in lengthwise)
+    assert STRIPED.waves == (0.0, 11.0)
+    assert all(made.flank <= 0.5 or made.flank >= 0.74 for made in coats)
+    assert SWALLOW.flank == 0.62
 
 
 def test_the_same_seed_is_the_same_scene() -> None:

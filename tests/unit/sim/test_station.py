@@ -95,7 +95,7 @@ def test_between_two_animals_the_scale_is_empty() -> None:
 
 
 def test_a_real_detector_weighs_the_herd_and_only_those_who_stand_still() -> None:
-    rng, detector = np.random.default_rng(5), Detector(SessionTable().rules)
+    rng, detector = np.random.default_rng(5), Detector(SessionTable().rules(HerdTable(driver="simulated")))
     seen: list[tuple[Change, datetime]] = []
     for tenth in range(20 * 600):
         at = MORNING + timedelta(seconds=30 + tenth / 10)

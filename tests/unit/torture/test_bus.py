@@ -3,7 +3,7 @@ from uuid import uuid4
 import pytest
 
 from farmiq.contracts import event_types
-from farmiq.torture.bus import POISONED, poison_in, services_reached
+from farmiq.torture.bus import POISONED, poison_in, services_reached, waiting_queues
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,13 @@ def test_a_dead_letter_is_poison_only_when_it_says_so() -> None:
     assert poison_in(b"{poison " + str(poison).encode()) == poison
     assert poison_in(b'{"event_id": "' + str(poison).encode() + b'"}') is None
     assert poison_in(b"") is None
+
+
+def test_messages_are_waited_for_in_every_queue_but_the_dead_letters() -> None:
+    queues = waiting_queues()
+    for stem in ("cloud-telemetry-service.ingest", "cloud-analytics-service.kpi", "cloud-media-store.store"):
+        assert f"farmiq.{stem}.queue" in queues
+        assert f"farmiq.{stem}-retry-5s.queue" in queues
+        assert f"farmiq.{stem}-retry-5m.queue" in queues
+    assert len(queues) == 12
+    assert not any("dlq" in queue for queue in queues)

@@ -6,6 +6,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from farmiq.torture.judge import (
+    FULL_DISK,
+    WRONG,
+    Declared,
     Found,
     FoundPicture,
     FoundSession,
@@ -35,8 +38,10 @@ def rows(*numbers: int) -> list[Row]:
     return [row(number) for number in numbers]
 
 
-def judged(found: list[Row], declared: list[tuple[int, int]] | None = None) -> Tally:
-    judge = NodeJudge("node-a", OFFERS, ACCEPTED, declared or [])
+def judged(found: list[Row], declared: list[tuple[int, int]]) -> Tally:
+    """Of a node whose disk was filled."""
+    losses = [Declared(first, last, "cap_reached") for first, last in declared]
+    judge = NodeJudge("node-a", OFFERS, ACCEPTED, losses, FULL_DISK)
     for one in found:
         judge.take(*one)
     return judge.finish()
@@ -57,7 +62,18 @@ SAMPLES: dict[str, tuple[list[Row], list[tuple[int, int]], dict[str, int]]] = {
     "nothing there": ([], [], {"lost": 24}),
     "missing and declared": (ALL[:8] + ALL[12:], [(9, 12)], {"stored": 20, "declared_lost": 4}),
     "missing and half declared": (ALL[:8] + ALL[12:], [(11, 14)], {"stored": 20, "declared_lost": 2, "lost": 2}),
+    "declared twice over": (
+        ALL[:8] + ALL[14:],
+        [(9, 12), (10, 12), (9, 11)],
+        {"stored": 18, "declared_lost": 4, "lost": 2},
+    ),
+    "declared in another order": (
+        ALL[:8] + ALL[12:19] + ALL[21:],
+        [(20, 21), (9, 12)],
+        {"stored": 18, "declared_lost": 6},
+    ),
     "declared and there all the same": (ALL, [(9, 12)], {"stored": 24}),
+    "declared and never taken": (ALL, [(30, 33)], {"stored": 24, "unexplained": 4}),
     "twice": (rows(*range(1, 13), 12, *range(13, 25)), [], {"stored": 24, "duplicated": 1}),
     "three times": (rows(*range(1, 13), 12, 12, *range(13, 25)), [], {"stored": 24, "duplicated": 2}),
     "another value": ([*ALL[:3], (4, 4.5, "s3", ALL[3][3]), *ALL[4:]], [], {"stored": 23, "altered": 1}),
@@ -72,8 +88,30 @@ def test_the_samples_of_a_node(case: str) -> None:
     found, declared, expected = SAMPLES[case]
     tally = judged(found, declared)
     assert counts(tally) == {"accepted": ACCEPTED} | expected
-    assert tally.is_clean == (not {"lost", "duplicated", "altered", "never_sent"} & expected.keys())
+    assert tally.is_clean == (not {*WRONG} & expected.keys())
     assert tally.is_clean or tally.examples
+
+
+@pytest.mark.parametrize(
+    ("reason", "reasons", "is_clean"),
+    [
+        ("cap_reached", FULL_DISK, True),
+        ("sync_failed", FULL_DISK, True),
+        ("damaged", FULL_DISK, False),
+        ("missing", FULL_DISK, False),
+        ("aged_out", FULL_DISK, False),
+        ("cap_reached", frozenset(), False),
+    ],
+)
+def test_a_node_declares_samples_lost_only_for_what_was_done_to_it(
+    reason: str, reasons: frozenset[str], is_clean: bool
+) -> None:
+    for found in (ALL[:8] + ALL[12:], ALL):
+        judge = NodeJudge("node-a", OFFERS, ACCEPTED, [Declared(9, 12, reason)], reasons)
+        for one in found:
+            judge.take(*one)
+        tally = judge.finish()
+        assert (tally.lost, tally.unexplained, tally.is_clean) == (0, 0 if is_clean else 4, is_clean)
 
 
 EVENT = Said("sensor", UUID(int=1), "telemetry.reading", 99, value=4.5)
@@ -103,41 +141,55 @@ def test_single_events(case: str) -> None:
     heard, found, expected = EVENTS[case]
     tally = judge_events({EVENT.event_id: EVENT, POISON.event_id: POISON}, heard, found)
     assert counts(tally) == expected
-    assert tally.is_clean == (not {"lost", "duplicated", "altered", "never_sent"} & expected.keys())
+    assert tally.is_clean == (not {*WRONG} & expected.keys())
 
 
-SESSION = UUID(int=3)
+SESSION, BEGUN = UUID(int=3), UUID(int=4)
+IN_FULL = FoundSession(SESSION, "station", "finalized", 84.0, 2)
 
 
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        ({SESSION: FoundSession("finalized", 84.0, 2)}, "stored"),
-        ({}, "lost"),
-        ({SESSION: FoundSession("created", None, None)}, "altered"),
-        ({SESSION: FoundSession("finalized", 83.0, 2)}, "altered"),
-        ({SESSION: FoundSession("finalized", 84.0, 1)}, "altered"),
+        ([IN_FULL], {"stored": 1}),
+        ([], {"lost": 1}),
+        ([replace(IN_FULL, status="created", weight_kg=None, image_count=None)], {"altered": 1}),
+        ([replace(IN_FULL, weight_kg=83.0)], {"altered": 1}),
+        ([replace(IN_FULL, image_count=1)], {"altered": 1}),
+        ([replace(IN_FULL, device="another")], {"altered": 1}),
+        ([IN_FULL, IN_FULL], {"stored": 1, "duplicated": 1}),
+        ([IN_FULL, replace(IN_FULL, session=BEGUN, status="created")], {"stored": 1}),
+        ([IN_FULL, replace(IN_FULL, session=UUID(int=5))], {"stored": 1, "never_sent": 1}),
     ],
 )
-def test_weigh_sessions(found: dict[UUID, FoundSession], expected: str) -> None:
+def test_weigh_sessions(found: list[FoundSession], expected: dict[str, int]) -> None:
     weighed = {SESSION: Weighed(SESSION, "station", 84.0, [uuid4(), uuid4()])}
-    assert counts(judge_sessions(weighed, found)) == {"accepted": 1, expected: 1}
+    assert counts(judge_sessions(weighed, {SESSION, BEGUN}, found)) == {"accepted": 1} | expected
+
+
+MEDIA, SILENT = UUID(int=6), UUID(int=7)
+SEEN = FoundPicture(MEDIA, SESSION, "stored", "aa")
 
 
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        (FoundPicture("stored", "aa"), "stored"),
-        (FoundPicture("stored", "bb"), "altered"),
-        (FoundPicture("stored", None), "lost"),
-        (FoundPicture("announced", "aa"), "lost"),
-        (None, "lost"),
+        ([SEEN], {"stored": 1}),
+        ([], {"lost": 1}),
+        ([replace(SEEN, sha256=None)], {"lost": 1}),
+        ([replace(SEEN, state="announced")], {"lost": 1}),
+        ([replace(SEEN, sha256="bb")], {"altered": 1}),
+        ([replace(SEEN, session=BEGUN)], {"altered": 1}),
+        ([SEEN, SEEN], {"stored": 1, "duplicated": 1}),
+        ([SEEN, replace(SEEN, media=UUID(int=8))], {"stored": 1, "duplicated": 1}),
+        ([SEEN, replace(SEEN, media=UUID(int=8), session=BEGUN)], {"stored": 1, "never_sent": 1}),
+        ([SEEN, replace(SEEN, media=UUID(int=8), sha256="dd")], {"stored": 1, "never_sent": 1}),
+        ([SEEN, FoundPicture(SILENT, SESSION, "stored", "cc")], {"stored": 1}),
     ],
 )
-def test_pictures(found: FoundPicture | None, expected: str) -> None:
-    media = uuid4()
-    tally = judge_pictures({media: Picture(media, SESSION, "aa")}, {media: found} if found else {})
-    assert counts(tally) == {"accepted": 1, expected: 1}
+def test_pictures(found: list[FoundPicture], expected: dict[str, int]) -> None:
+    taken = {MEDIA: Picture(MEDIA, SESSION, "aa"), SILENT: Picture(SILENT, SESSION, "cc")}
+    assert counts(judge_pictures(taken, {MEDIA}, found)) == {"accepted": 1} | expected
 
 
 def test_dead_letters_are_the_poison_and_nothing_else() -> None:

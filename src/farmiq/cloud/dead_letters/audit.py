@@ -14,7 +14,7 @@ from farmiq.cloud.dead_letters.letters import letter_of
 from farmiq.kit.amqp import Delivery
 from farmiq.kit.errors import Transient
 from farmiq.kit.ids import new_id
-from farmiq.kit.postgres import Connection, storable
+from farmiq.kit.postgres import Connection, certainly, storable
 
 Kind = Literal["replay", "discard"]
 
@@ -98,7 +98,7 @@ async def alone_with(connection: Connection, queue: str) -> AsyncIterator[None]:
     """Ends with the connection, so nobody who was killed keeps others out. Raises `QueueBusy`."""
     try:
         async with asyncio.timeout(LOCK_SECONDS_MAX):
-            while not await connection.fetchval(_LOCK, _LOCKS, queue):  # noqa: ASYNC110 - only PostgreSQL knows
+            while not await certainly(connection, _LOCK, _LOCKS, queue):  # noqa: ASYNC110 - only PostgreSQL knows
                 await asyncio.sleep(0.1)
     except TimeoutError as error:
         raise QueueBusy(f"Somebody else is going through {queue}") from error
@@ -106,7 +106,7 @@ async def alone_with(connection: Connection, queue: str) -> AsyncIterator[None]:
         yield
     finally:
         if not connection.is_closed():
-            await connection.fetchval(_UNLOCK, _LOCKS, queue)
+            await certainly(connection, _UNLOCK, _LOCKS, queue)
 
 
 async def begin(connection: Connection, asked: Asked) -> UUID:

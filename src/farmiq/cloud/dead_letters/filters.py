@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from fnmatch import fnmatchcase
+from typing import Final
 
 import msgspec
 
@@ -14,9 +15,13 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str | None = None
     event_type: str | None = None
     tenant_id: str | None = None
+    device_id: str | None = None
     since: datetime | None = None
     until: datetime | None = None
     ids: tuple[str, ...] = ()
+
+
+EVERYTHING: Final = Filter()
 
 
 def matches(wanted: Filter, letter: Letter) -> bool:
@@ -24,6 +29,7 @@ def matches(wanted: Filter, letter: Letter) -> bool:
         wanted.reason in (None, letter.reason)
         and (wanted.event_type is None or fnmatchcase(letter.event_type, wanted.event_type))
         and wanted.tenant_id in (None, letter.tenant_id)
+        and wanted.device_id in (None, letter.device_id)
         and (not wanted.ids or bool({letter.message_id, letter.event_id} & set(wanted.ids)))
         and _is_between(wanted, letter.failed_at)
     )

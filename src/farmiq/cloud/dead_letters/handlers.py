@@ -8,7 +8,7 @@ import msgspec
 from farmiq.cloud.dead_letters import audit
 from farmiq.cloud.dead_letters.audit import Asked, alone_with
 from farmiq.cloud.dead_letters.course import Course, OnProgress, Result, Taken
-from farmiq.cloud.dead_letters.filters import Filter, matches
+from farmiq.cloud.dead_letters.filters import EVERYTHING, Filter, matches
 from farmiq.cloud.dead_letters.letters import Letter, letter_of, replayed
 from farmiq.cloud.dead_letters.pace import Pace
 from farmiq.cloud.dead_letters.summary import Groups, Summary
@@ -40,10 +40,10 @@ def dead_letter_queue_of(service: str) -> str:
 
 
 async def summarize(
-    connection: Connection, amqp_url: str, service: str, messages_max: int, tenant_id: str | None = None
+    connection: Connection, amqp_url: str, service: str, messages_max: int, wanted: Filter = EVERYTHING
 ) -> Summary:
-    """Of all tenants, or of one. Letters that could not be read belong to none."""
-    queue, groups, wanted = dead_letter_queue_of(service), Groups(), Filter(tenant_id=tenant_id)
+    """Of all of them, or of some. Letters that could not be read belong to no tenant."""
+    queue, groups = dead_letter_queue_of(service), Groups()
     async with alone_with(connection, queue), walking(amqp_url, queue) as walk:
         async for window in walk.windows(messages_max):
             for letter in map(letter_of, window):

@@ -27,6 +27,7 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True):
     event_type: str
     event_id: str | None
     tenant_id: str | None
+    device_id: str | None = None
     trace_id: str | None
     body_bytes: int
 
@@ -35,6 +36,7 @@ class _Peek(msgspec.Struct, frozen=True):
     event_id: Any = None
     event_type: Any = None
     tenant_id: Any = None
+    device_id: Any = None
     trace_id: Any = None
 
 
@@ -53,6 +55,7 @@ def letter_of(delivery: Delivery) -> Letter:
         event_type=_first_text(peek.event_type) or routing_key,
         event_id=_first_text(peek.event_id),
         tenant_id=_first_text(peek.tenant_id),
+        device_id=_first_text(peek.device_id),
         trace_id=_first_text(peek.trace_id, headers.get("x-trace-id")),
         body_bytes=len(delivery.body),
     )

@@ -76,17 +76,15 @@ def dead_letter_routes(pool: Pool, publisher: Publisher, amqp_url: str, admin_to
     guards = [require_bearer(admin_token)]
 
     @get("/api/v1/dlq", tags=["dead letters"], guards=guards)
-    async def queues(tenant_id: Asking = None) -> Queues:
+    async def queues(tenant_id: Asking = None, device_id: Asking = None) -> Queues:
         """How many dead letters each service has, by reason. Of a longer queue the first 10,000 are looked at.
 
-        With a tenant: the reasons are counted for its letters only.
+        With a tenant or a device: the reasons are counted for its letters only.
         """
+        wanted = Filter(tenant_id=tenant_id, device_id=device_id)
         async with _connection(pool) as connection:
             return Queues(
-                [
-                    await handlers.summarize(connection, amqp_url, service, SEEN_MAX, tenant_id)
-                    for service in WORK_QUEUES
-                ]
+                [await handlers.summarize(connection, amqp_url, service, SEEN_MAX, wanted) for service in WORK_QUEUES]
             )
 
     @get("/api/v1/dlq/{service:str}/messages", tags=["dead letters"], guards=guards)

@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 
 from farmiq.contracts.timestamps import Timestamp
-from farmiq.kit.day_digests import Digested
+from farmiq.kit.day_digests import SESSION_CONTENT, Digested
 from farmiq.kit.postgres import Connection
 
 Status = Literal["created", "finalized", "cancelled"]
@@ -46,7 +46,7 @@ _RESULTS: Final = """
       FROM inference_results WHERE tenant_id = $1 AND session_id = $2 ORDER BY occurred_at, id LIMIT $3
 """
 
-DIGESTED: Final = Digested("weight_sessions", at="first_event_at", state="status", content="status")
+DIGESTED: Final = Digested("weight_sessions", at="first_event_at", state="status", content=SESSION_CONTENT)
 SMALLEST_ID: Final = UUID(int=0)
 PARTS_MAX: Final = 1000
 """Of each kind, in the answer about one session. A session has a handful."""

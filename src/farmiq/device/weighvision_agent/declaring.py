@@ -54,6 +54,15 @@ def give_up_pictures(
         fail_session(connection, one.session_id, f"a picture was given up: {reason}")
 
 
+def declare_untaken(connection: sqlite3.Connection, messages: Messages, lost: Sequence[Lost], at: datetime) -> None:
+    """Captured, and never on the disk. A picture counts as one of its session's, so that the edge knows that one is missing."""
+    declare(connection, messages, "no_space", lost, at)
+    for one in lost:
+        if one.event_type is None:
+            event_store.count_image(connection, one.session_id)
+        fail_session(connection, one.session_id, f"{one.event_type or 'a picture'} was given up: no_space")
+
+
 def fail_session(connection: sqlite3.Connection, session_id: UUID | None, reason: str) -> None:
     if event_store.fail_session(connection, session_id, reason):
         log.error("session_failed", session_id=str(session_id), reason=reason)

@@ -27,6 +27,8 @@ class Rules:
     stable_window_seconds: float
     stable_tolerance_kg: float
     max_kg: float
+    silent_seconds: float
+    """Nobody knows what has happened on a plate that was silent for longer."""
 
     @property
     def empty_kg(self) -> float:
@@ -59,8 +61,8 @@ class _Plate(Enum):
 
 
 class Detector:
-    """`at` is a clock that never goes back. What was on the plate when we began may have been weighed before: it has to leave
-    first."""
+    """`at` is a clock that never goes back. What was on the plate when we began, or when the scale spoke again after a silence,
+    may have been weighed before: it has to leave first."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -79,7 +81,10 @@ class Detector:
         """One word of the scale. `is_moving` is what the scale itself says of its plate."""
         if at <= self._last_at or not math.isfinite(weight_kg):
             return []
-        self._last_at = at
+        silent_seconds, self._last_at = at - self._last_at, at
+        if self.is_occupied and silent_seconds > self._rules.silent_seconds:
+            self._plate = _Plate.UNKNOWN
+            return [Left(), *self._watch_empty(at, weight_kg)]
         if self._plate is not _Plate.OCCUPIED:
             return self._watch_empty(at, weight_kg)
         if self._is_gone(at, weight_kg):

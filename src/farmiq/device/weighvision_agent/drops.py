@@ -1,7 +1,7 @@
 """What is given up when there is no more room. The beginning and the end of a session go last: they are what makes the rest of
 it mean something."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Literal
@@ -70,10 +70,15 @@ def too_old(waiting: Sequence[Waiting], oldest_us: int) -> list[int]:
     return [one.number for one in waiting if not one.is_critical and one.since_us < oldest_us]
 
 
-def to_make_room(held: Sequence[Held], excess_bytes: int) -> Iterator[Held]:
-    """Pictures to give up until `excess_bytes` are free, the least missed first, the oldest of them first."""
+def to_make_room(held: Sequence[Held], excess_bytes: int) -> list[Held]:
+    """Pictures to give up until `excess_bytes` are free, the least missed first, the oldest of them first. When even all of them
+    are not enough, only those that the edge has: nothing is lost in vain."""
+    if sum(one.size_bytes for one in held) < excess_bytes:
+        return [one for one in held if one.state == "acked"]
+    going: list[Held] = []
     for one in sorted(held, key=lambda one: (_GIVEN_UP_FIRST[one.state], one.is_of_session, one.captured_us)):
         if excess_bytes <= 0:
-            return
+            break
         excess_bytes -= one.size_bytes
-        yield one
+        going.append(one)
+    return going

@@ -216,8 +216,8 @@ def set_weight(connection: Connection, session_id: UUID, weight_kg: float) -> No
     connection.execute("UPDATE sessions SET weight_kg = ? WHERE session_id = ?", (weight_kg, str(session_id)))
 
 
-def count_image(connection: Connection, session_id: UUID) -> None:
-    connection.execute("UPDATE sessions SET image_count = image_count + 1 WHERE session_id = ?", (str(session_id),))
+def count_image(connection: Connection, session_id: UUID | None) -> None:
+    connection.execute("UPDATE sessions SET image_count = image_count + 1 WHERE session_id = ?", (_text(session_id),))
 
 
 def open_sessions(connection: Connection) -> list[OpenSession]:

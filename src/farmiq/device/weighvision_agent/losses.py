@@ -8,6 +8,8 @@ from uuid import UUID
 from msgspec import Struct
 
 from farmiq.contracts.station import LOSS_NAMED_MAX, LossReason, StationLoss
+from farmiq.contracts.timestamps import from_us
+from farmiq.device.weighvision_agent.messages import Event
 
 
 class Lost(Struct, frozen=True):
@@ -17,6 +19,11 @@ class Lost(Struct, frozen=True):
     session_id: UUID | None
     event_type: str | None = None
     event_id: UUID | None = None
+
+
+def as_lost(event: Event) -> Lost:
+    """For one that could not be recorded."""
+    return Lost(from_us(event.ts_us), event.session_id, event.event_type, event.event_id)
 
 
 def loss_of(

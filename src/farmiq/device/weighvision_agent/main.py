@@ -59,7 +59,7 @@ async def _run(
     faults, clock = Faults(), life.clock
     camera = station.camera_plugin.open(station.camera, clock)
     photographer = Photographer(camera, station.camera.timeout_seconds, station.picture, faults, clock)
-    detector = Detector(station.session.rules)
+    detector = Detector(station.session.rules(station.scale))
     scale = ScaleWatch(
         station.scale_plugin.open(station.scale, clock), station.scale.timeout_seconds, detector, faults, clock
     )

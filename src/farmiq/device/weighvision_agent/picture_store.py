@@ -2,16 +2,18 @@
 a row promises is on the disk, and a file without a row was never promised."""
 
 import contextlib
+import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
 from msgspec import Struct
 
 from farmiq.contracts.media import ContentType
+from farmiq.contracts.timestamps import to_us
 from farmiq.device.weighvision_agent.drops import Held, PictureState
 from farmiq.spool import disk
 
@@ -34,6 +36,25 @@ class Picture(Struct, frozen=True, kw_only=True):
     expires_us: int | None = None
 
 
+def new_picture(
+    picture_id: UUID,
+    data: bytes,
+    content_type: ContentType,
+    captured_at: datetime,
+    trace_id: str,
+    session_id: UUID | None,
+) -> Picture:
+    return Picture(
+        picture_id=picture_id,
+        session_id=session_id,
+        trace_id=trace_id,
+        content_type=content_type,
+        size_bytes=len(data),
+        sha256=hashlib.sha256(data).hexdigest(),
+        captured_us=to_us(captured_at),
+    )
+
+
 def delay_after(attempts: int) -> timedelta:
     return timedelta(seconds=min(300.0, 2.0 ** min(attempts, 10)))
 
@@ -42,7 +63,15 @@ _COLUMNS = ", ".join(Picture.__struct_fields__)
 
 
 def write_file(folder: Path, picture_id: UUID, data: bytes) -> None:
-    disk.replace_file(folder / str(picture_id), data)
+    path = folder / str(picture_id)
+    try:
+        disk.replace_file(path, data)
+    except OSError:
+        # Half a picture is worth nothing, and takes room on a disk that may have none.
+        for part in (path, path.with_name(f"{path.name}.tmp")):
+            with contextlib.suppress(OSError):
+                part.unlink()
+        raise
 
 
 def remove_files(folder: Path, picture_ids: Iterable[UUID]) -> None:

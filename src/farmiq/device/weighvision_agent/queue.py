@@ -3,9 +3,11 @@
 Each method is one transaction. Killed between any two of them, the station goes on from what the last one left.
 """
 
+import contextlib
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID
@@ -13,7 +15,7 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from farmiq.contracts.ack import DeviceAck, EventAck
-from farmiq.contracts.media import ContentType, PresignAnswer
+from farmiq.contracts.media import PresignAnswer
 from farmiq.contracts.station import STATION_LOSS, LossReason
 from farmiq.contracts.timestamps import from_us, to_us
 from farmiq.contracts.weighvision import ImageCaptured
@@ -22,6 +24,7 @@ from farmiq.device.weighvision_agent.database import PICTURES, open_queue, trans
 from farmiq.device.weighvision_agent.declaring import (
     declare,
     declare_damage,
+    declare_untaken,
     fail_session,
     give_up_events,
     give_up_pictures,
@@ -47,10 +50,6 @@ EPOCH = "epoch"
 log = get_logger(__name__)
 
 
-class NoRoom(Exception):
-    """The disk is as full as the station may make it, and nothing of the station's is left to be given up."""
-
-
 class Queue:
     """Belongs to one thread."""
 
@@ -59,6 +58,7 @@ class Queue:
         self._messages = messages
         self._clock = clock
         self._pictures = folder / PICTURES
+        self._untaken: list[Lost] = []
         folder.mkdir(mode=0o750, parents=True, exist_ok=True)
         self._lock = lock.take(folder)
         self.connection, damaged = open_queue(folder)
@@ -70,33 +70,40 @@ class Queue:
     # What is captured
 
     def begin_session(self, session: OpenSession, at: datetime, events: Sequence[Event]) -> None:
-        with transaction(self.connection):
+        with self._writing():
             event_store.begin_session(self.connection, session, to_us(at), self._ran.now_us())
             self._add(events)
 
     def record_weight(self, weight_kg: float, event: Event) -> None:
-        with transaction(self.connection):
+        with self._writing():
             if event.session_id is not None:
                 event_store.set_weight(self.connection, event.session_id, weight_kg)
             self._add([event])
 
     def add_events(self, events: Sequence[Event]) -> None:
-        with transaction(self.connection):
+        with self._writing():
             self._add(events)
 
     def add_picture(self, picture: Picture, data: bytes, beside: Sequence[Event] = ()) -> None:
-        """The file first: a row must never promise bytes that a power cut can take back."""
-        self._make_room(len(data))
-        picture_store.write_file(self._pictures, picture.picture_id, data)
-        with transaction(self.connection):
-            picture_store.add(self.connection, picture, self._ran.now_us())
-            if picture.session_id is not None:
-                event_store.count_image(self.connection, picture.session_id)
-            self._add(beside)
+        """The file first: a row must never promise bytes that a power cut can take back. A picture for which the disk has no
+        room is declared in its place."""
+        is_on_disk = self._is_written(picture, data)
+        try:
+            with self._writing():
+                if is_on_disk:
+                    picture_store.add(self.connection, picture, self._ran.now_us())
+                    event_store.count_image(self.connection, picture.session_id)
+                else:
+                    lost = Lost(from_us(picture.captured_us), picture.session_id)
+                    declare_untaken(self.connection, self._messages, [lost], self._clock.now())
+                self._add(beside)
+        except sqlite3.Error:
+            picture_store.remove_files(self._pictures, [picture.picture_id])
+            raise
 
     def end_session(self, session_id: UUID, finalized: Callable[[OpenSession], Event]) -> None:
         """Repeating it changes nothing: a session ends once."""
-        with transaction(self.connection):
+        with self._writing():
             for session in event_store.open_sessions(self.connection):
                 if session.session_id == session_id:
                     event_store.close_session(self.connection, session_id)
@@ -105,6 +112,17 @@ class Queue:
     def open_sessions(self) -> list[OpenSession]:
         return event_store.open_sessions(self.connection)
 
+    # What the disk does not take
+
+    def not_taken(self, lost: Sequence[Lost]) -> None:
+        """They could not be recorded, and neither can that: it is, with the next transaction that succeeds."""
+        self._untaken.extend(lost)
+
+    @property
+    def untaken_count(self) -> int:
+        """Lost, and not yet declared."""
+        return len(self._untaken)
+
     # What is sent
 
     def next_to_send(self, count: int) -> list[ToSend]:
@@ -112,18 +130,23 @@ class Queue:
 
     def tell_gathered(self) -> None:
         """Losses that were gathered are told from now on, and grow no more."""
-        with transaction(self.connection):
+        with self._writing():
             event_store.tell_gathered(self.connection)
 
     def next_to_upload(self) -> Picture | None:
         return picture_store.next_to_upload(self.connection, self._ran.now_us())
 
     def read_picture(self, picture: Picture) -> bytes | None:
-        """None when the file is not what was stored: it is declared, and the row is gone with it."""
-        data = picture_store.read_file(self._pictures, picture.picture_id)
+        """None when the file is not what was stored: it is declared, and the row is gone with it. And when the disk does not give
+        it: that costs it an attempt like any refusal, so that the others get their turn."""
+        try:
+            data = picture_store.read_file(self._pictures, picture.picture_id)
+        except OSError as error:
+            self._unreadable(picture, error)
+            return None
         if data is not None and hashlib.sha256(data).hexdigest() == picture.sha256:
             return data
-        with transaction(self.connection):
+        with self._writing():
             give_up_pictures(self.connection, self._messages, [picture], "damaged", self._clock.now())
             picture_store.delete(self.connection, [picture.picture_id])
         picture_store.remove_files(self._pictures, [picture.picture_id])
@@ -140,12 +163,12 @@ class Queue:
             upload_headers=answer.required_headers,
             expires_us=to_us(answer.expires_at),
         )
-        with transaction(self.connection):
+        with self._writing():
             picture_store.set_url(self.connection, signed)
         return signed
 
     def forget_url(self, picture: Picture) -> None:
-        with transaction(self.connection):
+        with self._writing():
             picture_store.set_waiting(self.connection, picture.picture_id, picture.attempts, 0)
 
     def uploaded(self, picture: Picture, media_id: UUID) -> None:
@@ -157,18 +180,18 @@ class Queue:
         )
         at = from_us(picture.captured_us)
         event = self._messages.image(picture.picture_id, picture.session_id, at, picture.trace_id, captured)
-        with transaction(self.connection):
+        with self._writing():
             picture_store.set_uploaded(self.connection, picture.picture_id)
             self._add([event])
 
     def upload_put_off(self, picture: Picture, delay: timedelta) -> None:
         """The edge is away or asked us to wait: that costs the picture nothing."""
-        with transaction(self.connection):
+        with self._writing():
             picture_store.put_off(self.connection, picture.picture_id, picture.attempts, self._after(delay))
 
     def upload_failed(self, picture: Picture, reason: str, delay: timedelta, *, keep_url: bool = False) -> None:
         """An answer about this picture. After so many of them it is given up. `keep_url`: its bytes may be there all the same."""
-        with transaction(self.connection):
+        with self._writing():
             self._upload_failed(picture, reason, delay, keep_url=keep_url)
 
     # What the edge says
@@ -176,7 +199,7 @@ class Queue:
     def settle(self, ack: DeviceAck, *, is_new_epoch: bool) -> list[int]:
         """Answers the numbers of the events that need not be sent any more."""
         at = self._clock.now()
-        with transaction(self.connection):
+        with self._writing():
             if is_new_epoch:
                 again = event_store.send_again(self.connection, ack.epoch, self._ran.now_us())
                 log.warning("edge_epoch_changed", now=str(ack.epoch), sent_again=again)
@@ -194,7 +217,7 @@ class Queue:
     def keep_house(self) -> None:
         """What has waited too long is given up; what the edge has had for long enough is forgotten."""
         oldest_us, acked_us = self._after(-self._limits.age_max), self._after(-self._limits.keep_acked)
-        with transaction(self.connection):
+        with self._writing():
             self._ran.keep()
             waiting = event_store.waiting(self.connection)
             self._drop_events(too_old(waiting, oldest_us), "too_old")
@@ -229,8 +252,19 @@ class Queue:
         )
 
     def close(self) -> None:
+        if self._untaken:
+            with contextlib.suppress(sqlite3.Error), self._writing():
+                pass  # the last chance of what was not declared
         self.connection.close()
         os.close(self._lock)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """One transaction. It begins with what earlier ones could not say: a session must not end before its losses are known."""
+        with transaction(self.connection):
+            declare_untaken(self.connection, self._messages, self._untaken, self._clock.now())
+            yield
+        self._untaken.clear()
 
     def _add(self, events: Sequence[Event]) -> None:
         event_store.add(self.connection, events, self._ran.now_us())
@@ -253,6 +287,15 @@ class Queue:
             picture_store.put_off(self.connection, picture.picture_id, attempts, self._after(delay))
         else:
             picture_store.set_waiting(self.connection, picture.picture_id, attempts, self._after(delay))
+
+    def _unreadable(self, picture: Picture, error: OSError) -> None:
+        reason = f"it can't be read: {error.strerror}"
+        log.warning(
+            "picture_not_read", picture_id=str(picture.picture_id), attempts=picture.attempts + 1, reason=reason
+        )
+        # Its bytes may have arrived before: a URL that it has is still the one to ask about.
+        keep_url = picture.state == "presigned"
+        self.upload_failed(picture, reason, delay_after(picture.attempts), keep_url=keep_url)
 
     def _fail_picture(self, picture: Picture, reason: LossReason, detail: str) -> None:
         """Declared at once. The file stays until its time is over or its room is needed: somebody may still want it."""
@@ -296,24 +339,37 @@ class Queue:
             picture_store.wait_anew(self.connection, picture.picture_id, self._ran.now_us())
             self._upload_failed(picture, "the edge does not know it", delay_after(picture.attempts), keep_url=False)
 
-    def _make_room(self, needed_bytes: int) -> None:
+    def _is_written(self, picture: Picture, data: bytes) -> bool:
+        """False when there is no room for it, whatever is given up; or when the disk takes no file."""
+        if not self._makes_room(len(data)):
+            log.error(
+                "picture_not_taken", picture_id=str(picture.picture_id), reason="the disk is full of other things"
+            )
+            return False
+        try:
+            picture_store.write_file(self._pictures, picture.picture_id, data)
+        except OSError as error:
+            log.error("picture_not_taken", picture_id=str(picture.picture_id), reason=str(error))  # noqa: TRY400 - declared by the caller
+            return False
+        return True
+
+    def _makes_room(self, needed_bytes: int) -> bool:
         limits = self._limits
         excess_bytes = max(
             picture_store.held_bytes(self.connection) + needed_bytes - limits.pictures_bytes_max,
             limits.keep_free_bytes + needed_bytes - picture_store.free_bytes(self._pictures),
         )
         if excess_bytes <= 0:
-            return
-        going = list(to_make_room(picture_store.held(self.connection), excess_bytes))
+            return True
+        going = to_make_room(picture_store.held(self.connection), excess_bytes)
         ids = [UUID(one.picture_id) for one in going]
         lost = [picture_store.get(self.connection, UUID(one.picture_id)) for one in going if one.is_loss]
-        with transaction(self.connection):
+        with self._writing():
             found = [picture for picture in lost if picture is not None]
             give_up_pictures(self.connection, self._messages, found, "no_space", self._clock.now())
             picture_store.delete(self.connection, ids)
         picture_store.remove_files(self._pictures, ids)
-        if sum(one.size_bytes for one in going) < excess_bytes:
-            raise NoRoom("there is no room for another picture: the disk is full of other things")
+        return sum(one.size_bytes for one in going) >= excess_bytes
 
     def _reconcile(self) -> None:
         """Files and rows after a kill: a file without a row was never promised, a row without its file is a loss."""
@@ -333,29 +389,10 @@ class Queue:
         times = [path.stat().st_mtime for path in [*pictures, *aside.iterdir()]]
         now = self._clock.now()
         span = (now - timedelta(seconds=max(0.0, now.timestamp() - min(times))), now) if times else (now, now)
-        with transaction(self.connection):
+        with self._writing():
             declare_damage(self.connection, self._messages, len(pictures), span, now)
         log.error("queue_damaged", set_aside=aside.name, pictures=len(pictures))
 
 
 def _span(us: int) -> timedelta:
     return timedelta(microseconds=us)
-
-
-def new_picture(
-    picture_id: UUID,
-    data: bytes,
-    content_type: ContentType,
-    captured_at: datetime,
-    trace_id: str,
-    session_id: UUID | None,
-) -> Picture:
-    return Picture(
-        picture_id=picture_id,
-        session_id=session_id,
-        trace_id=trace_id,
-        content_type=content_type,
-        size_bytes=len(data),
-        sha256=hashlib.sha256(data).hexdigest(),
-        captured_us=to_us(captured_at),
-    )

@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -10,8 +10,9 @@ from typing import TypeVar
 from farmiq.contracts.ack import DeviceAck
 from farmiq.device.weighvision_agent.database import QueueFailed
 from farmiq.device.weighvision_agent.drops import Limits
+from farmiq.device.weighvision_agent.losses import Lost
 from farmiq.device.weighvision_agent.messages import Messages
-from farmiq.device.weighvision_agent.queue import NoRoom, Queue
+from farmiq.device.weighvision_agent.queue import Queue
 from farmiq.kit.clock import Clock
 from farmiq.kit.errors import Fatal
 from farmiq.kit.lifecycle import Lifetime
@@ -46,13 +47,14 @@ class Recorder:
         queue = await asyncio.get_running_loop().run_in_executor(thread, Queue, folder, limits, messages, clock)
         return cls(queue, thread)
 
-    async def run(self, work: Callable[[Queue], T]) -> T:
-        """What `work` answers, committed. Or `QueueFailed`, and nothing of it has happened."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._attempt, work)
+    async def run(self, work: Callable[[Queue], T], at_stake: Sequence[Lost] = ()) -> T:
+        """What `work` answers, committed. Or `QueueFailed`, and nothing of it has happened: what was `at_stake` is lost then,
+        and will be declared. Nothing is at stake for whoever tries again."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._attempt, work, at_stake)
 
-    async def record(self, work: Callable[[Queue], T]) -> T:
+    async def record(self, work: Callable[[Queue], T], at_stake: Sequence[Lost] = ()) -> T:
         """The same, and whoever sends is told that there may be something new."""
-        answer = await self.run(work)
+        answer = await self.run(work, at_stake)
         self.events_added.set()
         self.pictures_added.set()
         return answer
@@ -73,10 +75,11 @@ class Recorder:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._queue.close)
         self._thread.shutdown()
 
-    def _attempt(self, work: Callable[[Queue], T]) -> T:
+    def _attempt(self, work: Callable[[Queue], T], at_stake: Sequence[Lost]) -> T:
         try:
             return work(self._queue)
-        except (sqlite3.OperationalError, OSError, NoRoom) as error:
+        except (sqlite3.OperationalError, OSError) as error:
+            self._queue.not_taken(at_stake)
             raise QueueFailed(str(error)) from error
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.IntegrityError | sqlite3.ProgrammingError):

@@ -51,9 +51,10 @@ class SessionTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             except InvalidId as error:
                 raise ValueError(str(error)) from error
 
-    @property
-    def rules(self) -> Rules:
-        return Rules(self.detect_kg, self.stable_window_seconds, self.stable_tolerance_kg, self.max_kg)
+    def rules(self, scale: ScaleTable) -> Rules:
+        return Rules(
+            self.detect_kg, self.stable_window_seconds, self.stable_tolerance_kg, self.max_kg, scale.timeout_seconds
+        )
 
 
 class ScheduleTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

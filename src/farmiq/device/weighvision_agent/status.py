@@ -26,6 +26,8 @@ PUBLISH_EVERY = 5  # files for one message
 FAILED_NAMED_MAX = 16
 
 STATUS_FILE = "status.json"
+DISK = "disk"
+"""Beside camera and scale: it takes nothing at this moment."""
 
 log = get_logger(__name__)
 
@@ -61,11 +63,11 @@ class Figures:
             spool_bytes_max=self._settings.weighvision_pictures_bytes_max,
             oldest_sample_age_seconds=self._age_seconds(event_store.oldest_waiting_us(connection), self._clock.now()),
             unacked_count=waiting,
-            dropped_count=declaring.dropped(connection),
+            dropped_count=declaring.dropped(connection) + queue.untaken_count,
             replay_state="draining" if waiting else "idle",
             runway_seconds=None if runway is None else round(runway.total_seconds(), 1),
             replay_msgs_per_sec=self._settings.replay_msgs_per_sec,
-            faulty_sensors=self._faults.parts,
+            faulty_sensors=sorted([*self._faults.parts, *([DISK] if queue.untaken_count else [])]),
             pictures_waiting_count=pictures.get("waiting", 0) + pictures.get("presigned", 0),
             rejected_count=event_store.count_rejected(connection),
             failed_sessions_count=failed,
@@ -87,18 +89,26 @@ async def report(
     turn, connections = 0, 0
     is_running = True
     while is_running:
+        status = await taken(recorder, figures)
         try:
-            status = await recorder.run(figures.take)
             await asyncio.to_thread(_replace, folder / STATUS_FILE, encode(status))
-        except (OSError, QueueFailed) as error:  # a full or failing disk takes no status, and must not take the station
+        except OSError as error:  # a full disk takes no status, and must not take the station
             log.warning("status_not_written", reason=str(error))
-            status = DeviceStatus(state="online", software_version=__version__)
         if turn % PUBLISH_EVERY == 0 or mqtt.connections != connections:
             connections = mqtt.connections
             await _publish(mqtt, messages, status, life.clock.now())
         turn += 1
         is_running = await life.pause(FILE_SECONDS)
     await _publish(mqtt, messages, goodbye(), life.clock.now())
+
+
+async def taken(recorder: Recorder, figures: Figures) -> DeviceStatus:
+    """A queue that can't even be read has no figures; that the station is there is worth saying all the same."""
+    try:
+        return await recorder.run(figures.take)
+    except QueueFailed as error:
+        log.warning("status_not_taken", reason=str(error))
+        return DeviceStatus(state="online", software_version=__version__, faulty_sensors=[DISK])
 
 
 async def _publish(mqtt: MqttClient, messages: Messages, status: DeviceStatus, at: datetime) -> None:

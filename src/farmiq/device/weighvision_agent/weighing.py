@@ -11,9 +11,11 @@ from farmiq.contracts.weighvision import StationSessionCreated
 from farmiq.device.weighvision_agent.database import QueueFailed
 from farmiq.device.weighvision_agent.detection import Arrived, Change, Left, Steady
 from farmiq.device.weighvision_agent.event_store import OpenSession
+from farmiq.device.weighvision_agent.losses import Lost, as_lost
 from farmiq.device.weighvision_agent.messages import Event, Messages
 from farmiq.device.weighvision_agent.photographer import Photographer, Shot
-from farmiq.device.weighvision_agent.queue import Queue, new_picture
+from farmiq.device.weighvision_agent.picture_store import new_picture
+from farmiq.device.weighvision_agent.queue import Queue
 from farmiq.device.weighvision_agent.recorder import Recorder
 from farmiq.device.weighvision_agent.station_file import SessionTable
 from farmiq.kit.ids import new_id, new_trace_id
@@ -103,10 +105,11 @@ class Weigher:
             self._messages.created(session.session_id, at, session.trace_id, created),
             self._messages.weight(session.session_id, at, session.trace_id, weight_kg),
         ]
+        at_stake = [as_lost(event) for event in events]
         try:
-            await self._recorder.record(lambda queue: queue.begin_session(session, at, events))
+            await self._recorder.record(lambda queue: queue.begin_session(session, at, events), at_stake)
         except QueueFailed as error:
-            # Nothing was promised: nobody has heard of this session.
+            # Nobody has heard of this session, and nobody will but as a loss.
             log.error("session_not_recorded", reason=str(error))  # noqa: TRY400 - the disk's word is the whole story
             return
         log.info("session_begun", session_id=str(session.session_id), weight_kg=weight_kg)
@@ -136,7 +139,8 @@ class Weigher:
             weight_kg = visit.weights.get_nowait()
             event = self._messages.weight(session.session_id, self._life.clock.now(), session.trace_id, weight_kg)
             try:
-                await self._recorder.record(partial(Queue.record_weight, weight_kg=weight_kg, event=event))
+                work = partial(Queue.record_weight, weight_kg=weight_kg, event=event)
+                await self._recorder.record(work, [as_lost(event)])
             except QueueFailed as error:
                 log.error("weight_not_recorded", reason=str(error))  # noqa: TRY400 - as above
 
@@ -162,9 +166,10 @@ class Weigher:
 async def keep(
     recorder: Recorder, shot: Shot, trace_id: str, session_id: UUID | None, beside: Sequence[Event] = ()
 ) -> None:
-    """On disk when this returns, or logged: a picture that was never promised is no loss, but somebody should know."""
+    """On disk when this returns, or a loss that is declared as soon as the disk takes that."""
     picture = new_picture(new_id(), shot.data, shot.content_type, shot.captured_at, trace_id, session_id)
+    at_stake = [Lost(shot.captured_at, session_id), *(as_lost(event) for event in beside)]
     try:
-        await recorder.record(lambda queue: queue.add_picture(picture, shot.data, beside))
+        await recorder.record(lambda queue: queue.add_picture(picture, shot.data, beside), at_stake)
     except QueueFailed as error:
         log.error("picture_not_recorded", reason=str(error))  # noqa: TRY400 - the disk's word is the whole story

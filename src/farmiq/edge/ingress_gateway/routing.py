@@ -112,8 +112,8 @@ async def _announce(
     answers = await media.announce(connection, [announcement for _, announcement in images])
     for (message, _), answer in zip(images, answers, strict=True):
         refused[message] = answer.refusal
-        if not answer.refusal and answer.picture is not None and answer.picture.stored_at is not None:
-            stored_at[answer.picture.media_id] = answer.picture.stored_at
+        if not answer.refusal and answer.picture is not None and answer.picture.whole_since is not None:
+            stored_at[answer.picture.media_id] = answer.picture.whole_since
     return stored_at
 
 

@@ -7,7 +7,7 @@ so from then on; bytes that are no longer those that were verified are refused, 
 
 from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeVar
 from uuid import UUID
 
@@ -20,6 +20,8 @@ from farmiq.edge.media_store.handlers import MISSING_ALERT, REFUSED_ALERT
 from farmiq.edge.media_store.orphans import picture_behind
 from farmiq.edge.media_store.picture import Picture
 from farmiq.edge.media_store.verdicts import CHECKSUM_MISMATCH, SIZE_MISMATCH, Unfit
+from farmiq.edge.weighvision_session import intake as sessions
+from farmiq.kit.clock import Clock
 from farmiq.kit.ids import new_trace_id
 from farmiq.kit.logging import get_logger
 from farmiq.kit.object_inventory import Alike, Expected, Finding, NoObject, NoRow, OtherSize, compare, walk
@@ -55,6 +57,7 @@ class Check:
     bucket: str
     is_deep: bool = False
     is_repairing: bool = False
+    clock: Clock = field(default_factory=Clock)
 
     async def problems(self, counts: Counter[str]) -> AsyncIterator[Problem]:
         """What is wrong, as it is found. `counts` has afterwards how much was looked at."""
@@ -88,6 +91,7 @@ class Check:
                 return None
             if self.is_repairing:
                 await store.mark_missing(self.connection, picture.media_id)
+                await sessions.picture_lost(self.connection, picture.tenant_id, picture.media_id, self.clock.now())
                 await self._tell(picture, "picture_missing", MISSING_ALERT, "is no longer in the object store")
         return self._problem("no_object", expected)
 
@@ -105,6 +109,7 @@ class Check:
                 return None
             if self.is_repairing:
                 await store.mark_refused(self.connection, picture.media_id, Unfit(code, "changed after it was stored"))
+                await sessions.picture_lost(self.connection, picture.tenant_id, picture.media_id, self.clock.now())
                 await self._tell(picture, "picture_refused", REFUSED_ALERT, "changed after it was stored")
         return self._problem(kind, expected)
 

@@ -49,6 +49,11 @@ class Picture(Struct, frozen=True, kw_only=True):
         return Origin(self.tenant_id, self.farm_id, self.barn_id, self.device_id)
 
     @property
+    def whole_since(self) -> datetime | None:
+        """None while it is not whole: `stored_at` stays with a picture that was, and has been lost or changed."""
+        return self.stored_at if self.state == "stored" else None
+
+    @property
     def shown_state(self) -> ShownState:
         """A picture that somebody said is there, and is not yet known to be, is awaited."""
         return "awaited" if self.state == "presigned" and self.announced_at is not None else self.state

@@ -63,10 +63,11 @@ class DeadGroups(Struct, frozen=True):
 
 
 class Waiting(Struct, frozen=True):
-    """`is_complete` is false where there are more than were asked for."""
+    """`is_complete` is false where there are more than were asked for: `next` is then the `after` of the next page."""
 
     events: list[WaitingEvent]
     is_complete: bool
+    next: UUID | None = None
 
 
 class Triggered(Struct, frozen=True):
@@ -166,11 +167,12 @@ def admin_routes(pool: Pool, wakeup: Wakeup, admin_token: str) -> list[Any]:
         )
 
     @get("/api/v1/sync/waiting", tags=["admin"], guards=guards)
-    async def waiting(tenant_id: Tenant, limit: WaitingLimit = 20_000) -> Waiting:
+    async def waiting(tenant_id: Tenant, after: FromQuery[UUID | None] = None, limit: WaitingLimit = 20_000) -> Waiting:
         """What of a tenant the cloud has not acknowledged: which samples each pack holds, and whether it was given up."""
         async with asking(pool) as connection:
-            found = await unsent.waiting(connection, tenant_id, limit=limit + 1)
-        return Waiting(found[:limit], is_complete=len(found) <= limit)
+            found = await unsent.waiting(connection, tenant_id, after=after or unsent.BEFORE_ALL, limit=limit + 1)
+        is_complete = len(found) <= limit
+        return Waiting(found[:limit], is_complete, None if is_complete else found[limit - 1].id)
 
     @get("/api/v1/sync/dlq/groups", tags=["admin"], guards=guards)
     async def groups(tenant_id: Tenant) -> DeadGroups:

@@ -1,3 +1,4 @@
+from datetime import timedelta
 from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
@@ -5,6 +6,7 @@ import msgspec
 from litestar import get, post
 from litestar.params import FromPath, JSONBody, QueryParameter
 from msgspec import Meta
+from msgspec.structs import replace
 from structlog.contextvars import get_contextvars
 
 from farmiq.contracts.ids import ID_PATTERN
@@ -53,7 +55,7 @@ class FinalizeRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     final_weight_kg: WeightKg | None = None
 
 
-def routes(pool: Pool, admin_token: str, clock: Clock, announcer: Announcer) -> list[Any]:
+def routes(pool: Pool, admin_token: str, clock: Clock, announcer: Announcer, kept: timedelta) -> list[Any]:
     guards = [require_bearer(admin_token)]
 
     def order(tenant_id: str, session_id: UUID, reason: str | None) -> handlers.Order:
@@ -95,7 +97,8 @@ def routes(pool: Pool, admin_token: str, clock: Clock, announcer: Announcer) -> 
     ) -> DayDigests:
         """How many sessions began on each day, by station and status, with a digest of which they are: for comparing tiers."""
         async with asking(pool) as connection:
-            return await questions.DIGESTED.days(connection, tenant_id, device_id, *time_range(since, until))
+            found = await questions.DIGESTED.days(connection, tenant_id, device_id, *time_range(since, until))
+        return replace(found, kept_since=clock.now() - kept)
 
     @get("/api/v1/weighvision/sessions/{session_id:uuid}", guards=guards, tags=["sessions"])
     async def session(session_id: FromPath[UUID], tenant_id: Tenant) -> SessionDetail:

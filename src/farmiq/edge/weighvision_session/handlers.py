@@ -10,6 +10,7 @@ from farmiq import outbox
 from farmiq.edge.alerts import Kind, close_alert, raise_alert
 from farmiq.edge.media_store import intake as media
 from farmiq.edge.weighvision_session import store
+from farmiq.edge.weighvision_session.intake import PICTURES_MAX, SESSION_FULL
 from farmiq.edge.weighvision_session.kept import Kept
 from farmiq.edge.weighvision_session.outgoing import append_ending
 from farmiq.edge.weighvision_session.session import Picture, Ruling, Session
@@ -73,7 +74,9 @@ async def attach(pool: Pool, order: Order, media_id: UUID) -> None:
             raise ApiError(409 if bound.picture else 404, bound.refusal or "unknown_media", _why_not(bound.picture))
         if media_id in kept.session.pictures:
             return
-        picture = Picture(stored_at=bound.picture.stored_at)
+        if await store.is_full(connection, session_id, media_id, PICTURES_MAX):
+            raise ApiError(409, SESSION_FULL, f"A session has at most {PICTURES_MAX} pictures")
+        picture = Picture(stored_at=bound.picture.whole_since)
         await store.add_picture(connection, session_id, media_id, picture, attached_at=now)
         await _note(connection, order, new_id(), "attach", media_id)
         await outbox.append(connection, [attached(kept.subject, media_id, now)])

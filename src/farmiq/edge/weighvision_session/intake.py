@@ -79,8 +79,20 @@ async def picture_stored(connection: Connection, picture: StoredPicture) -> None
             )
     await store.lock(connection, sorted(naming))
     for session_id in sorted(naming):
+        if await store.is_full(connection, session_id, media_id, PICTURES_MAX):
+            log.warning("picture_binding_refused", session_id=session_id, media_id=media_id, code=SESSION_FULL)
+            continue
         await store.add_picture(connection, session_id, media_id, Picture(stored_at=picture.stored_at))
     await store.touch(connection, sorted(naming), picture.stored_at)
+
+
+async def picture_lost(connection: Connection, tenant_id: str, media_id: UUID, at: datetime) -> None:
+    """A picture that was whole is gone, or is another one now. The only fact that is ever taken back: its sessions miss it
+    until it is stored again."""
+    naming = await store.naming(connection, tenant_id, media_id)
+    await store.lock(connection, naming)
+    await store.lose_picture(connection, naming, media_id)
+    await store.touch(connection, naming, at)
 
 
 async def inference_completed(connection: Connection, result: InferenceResult, at: datetime) -> None:

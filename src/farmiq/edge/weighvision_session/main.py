@@ -1,11 +1,12 @@
 import asyncio
 from collections.abc import Mapping
+from datetime import timedelta
 
 from farmiq.contracts.limits import HTTP_BODY_BYTES_MAX
 from farmiq.edge.weighvision_session.api import routes
 from farmiq.edge.weighvision_session.counters import Counters
 from farmiq.edge.weighvision_session.jobs import jobs
-from farmiq.edge.weighvision_session.settings import SessionSettings
+from farmiq.edge.weighvision_session.settings import SessionRetentionSettings, SessionSettings
 from farmiq.edge.weighvision_session.worker import watch_sessions
 from farmiq.kit.http_server import serve_http
 from farmiq.kit.jobs import keep_jobs, scheduled
@@ -22,7 +23,8 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
         await require_schema(pool)
         life.ready_when("database", lambda: ping(pool))
         announcer, counters = Announcer(pool), Counters(life.registry)
-        handlers = routes(pool, settings.admin_token, life.clock, announcer)
+        kept = timedelta(days=load(SessionRetentionSettings, environ).kept_days)
+        handlers = routes(pool, settings.admin_token, life.clock, announcer, kept)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(

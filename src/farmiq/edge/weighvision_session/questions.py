@@ -9,7 +9,7 @@ import msgspec
 from farmiq.contracts.timestamps import EARLIEST, LATEST
 from farmiq.edge.weighvision_session import store
 from farmiq.edge.weighvision_session.kept import Kept
-from farmiq.kit.day_digests import Digested
+from farmiq.kit.day_digests import SESSION_CONTENT, Digested
 from farmiq.kit.postgres import Connection
 
 ROWS_MAX = 1000
@@ -43,7 +43,7 @@ _OPERATIONS = """
      WHERE session_id = $1 ORDER BY done_at DESC, id DESC LIMIT $2
 """
 
-DIGESTED = Digested("weight_sessions", at="begun_at", state="status", content="status")
+DIGESTED = Digested("weight_sessions", at="begun_at", state="status", content=SESSION_CONTENT)
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):

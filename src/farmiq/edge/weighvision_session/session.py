@@ -185,6 +185,13 @@ class Session(msgspec.Struct, frozen=True):
         return self.ruling is None and self.status != "cancelled" and not self.is_complete
 
     @property
+    def is_unheard_of(self) -> bool:
+        """Pictures name it, and nobody has said a word about it."""
+        words = (self.created, self.first_weight, self.closing, self.ruling)
+        is_announced = any(picture.announced is not None for picture in self.pictures.values())
+        return not is_announced and self.pictures_stored > 0 and not any(words)
+
+    @property
     def is_settled(self) -> bool:
         """Closed, and nothing is under way that would change how it ended."""
         if self.status == "cancelled":

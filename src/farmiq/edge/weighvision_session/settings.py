@@ -16,11 +16,16 @@ class SessionSettings(HttpSettings, frozen=True, kw_only=True):
     # A picture is verified and looked at by the model within seconds; without a model the cloud is told this much later.
     session_settle_seconds: Annotated[float, Meta(ge=0, le=3600)] = 15.0
     """How long the end of a session waits for its pictures and for inference before the cloud is told."""
+    session_unbound_hours: Annotated[float, Meta(gt=0, le=8760)] = 72.0
+    """How long stored pictures may wait for the first word about their session until it is incomplete. As long as a station keeps
+    its words while MQTT is away."""
 
     @property
     def patience(self) -> Patience:
         return Patience(
-            timedelta(minutes=self.session_incomplete_minutes), timedelta(seconds=self.session_settle_seconds)
+            incomplete=timedelta(minutes=self.session_incomplete_minutes),
+            settle=timedelta(seconds=self.session_settle_seconds),
+            unbound=timedelta(hours=self.session_unbound_hours),
         )
 
 

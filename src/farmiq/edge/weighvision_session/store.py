@@ -71,6 +71,10 @@ _ADD_PICTURE = """
            stored_at = least(kept.stored_at, excluded.stored_at),
            attached_at = least(kept.attached_at, excluded.attached_at)
 """
+_LOSE_PICTURE = "UPDATE session_pictures SET stored_at = NULL WHERE session_id = ANY ($1) AND media_id = $2"
+_IS_FULL = """
+    SELECT count(*) >= $3 AND NOT bool_or(media_id = $2) FROM (SELECT media_id FROM session_pictures WHERE session_id = $1) AS own
+"""
 _SAVE = """
     UPDATE weight_sessions
        SET status = $2, start_at = $3, created_event_id = $4, batch_id = $5, given_initial_weight_kg = $6,
@@ -183,6 +187,16 @@ async def add_picture(
         picture.stored_at,
         attached_at,
     )
+
+
+async def lose_picture(connection: Connection, session_ids: Sequence[UUID], media_id: UUID) -> None:
+    await connection.execute(_LOSE_PICTURE, list(session_ids), media_id)
+
+
+async def is_full(connection: Connection, session_id: UUID, media_id: UUID, pictures_max: int) -> bool:
+    """There are so many pictures in it, and this is not one of them."""
+    answer: bool = await connection.fetchval(_IS_FULL, session_id, media_id, pictures_max)
+    return answer
 
 
 async def save(connection: Connection, kept: Kept, session: Session, at: datetime) -> None:

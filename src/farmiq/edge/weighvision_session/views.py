@@ -10,6 +10,7 @@ from farmiq.edge.media_store import intake as pictures
 from farmiq.edge.media_store.intake import SessionPictures
 from farmiq.edge.media_store.picture import Picture
 from farmiq.edge.weighvision_session import questions
+from farmiq.edge.weighvision_session.ending import digest_of
 from farmiq.edge.weighvision_session.intake import PICTURES_MAX
 from farmiq.edge.weighvision_session.kept import Kept
 from farmiq.edge.weighvision_session.session import Missing, Status
@@ -33,7 +34,8 @@ class PictureCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionView(msgspec.Struct, frozen=True, kw_only=True):
-    """`missing` is what a valid session still needs. `incomplete_since` is set when that has been outstanding for too long."""
+    """`missing` is what a valid session still needs. `incomplete_since` is set when that has been outstanding for too long.
+    `is_told`: the cloud was told of the end, as it is now."""
 
     id: UUID
     tenant_id: str
@@ -56,6 +58,7 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True):
     first_heard_at: datetime
     last_heard_at: datetime
     told_revision: int
+    is_told: bool
     trace_id: str | None
 
 
@@ -133,6 +136,7 @@ def view_of(kept: Kept, tally: SessionPictures) -> SessionView:
         first_heard_at=kept.heard.first_at,
         last_heard_at=kept.heard.last_at,
         told_revision=0 if kept.told is None else kept.told.revision,
+        is_told=kept.told is not None and kept.told.digest == digest_of(session),
         trace_id=kept.trace_id,
     )
 

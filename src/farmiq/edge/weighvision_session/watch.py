@@ -17,6 +17,8 @@ class Patience(msgspec.Struct, frozen=True):
     """How long pictures, or the end of the session, may be outstanding."""
     settle: timedelta
     """How long the news of the end waits for pictures and inference, so that the cloud is told once."""
+    unbound: timedelta
+    """How long pictures may be there of a session that nobody has spoken of: a station without MQTT uploads them all the same."""
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -56,11 +58,14 @@ def judge(
 def overdue_at(session: Session, heard: Heard, patience: Patience) -> datetime | None:
     """From when on the session is incomplete. None: nothing is outstanding.
 
-    Until the first picture is stored it counts from the first word about the session; then from its end; and while nobody has
+    As long as there is nothing but pictures, the station's words may be waiting on its disk for days. After its first word: until
+    the first picture is stored it counts from the first word about the session; then from its end; and while nobody has
     ended it, from the last word.
     """
     if not session.is_awaited:
         return None
+    if session.is_unheard_of:
+        return heard.last_at + patience.unbound
     if session.pictures_stored == 0:
         return heard.first_at + patience.incomplete
     return (heard.ended_at or heard.last_at) + patience.incomplete

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from farmiq.kit.mqtt import MqttClient
 from farmiq.kit.postgres import Pool
 from farmiq.stack.object_store import create_bucket
@@ -40,6 +42,38 @@ STEPS: list[Death] = [
 ]
 
 
+class Ordeal(Struct, frozen=True):
+    """What a station lives through until it dies. `ends_kg` is what its session weighs in the end, `scheduled` how many pictures
+    without a session it had promised."""
+
+    death: Death
+    weights: tuple[float, ...] = (80.5,)
+    tables: dict[str, dict[str, Any]] = {}
+    variables: dict[str, str] = {}
+    ends_kg: float = 80.5
+    scheduled: int = 0
+
+
+SETTLES_AGAIN: dict[str, Any] = {
+    "weights": (80.5, 82.0),
+    "tables": {"session": {"picture_interval_seconds": 2.0}},
+}
+FORGETS_AT_ONCE: dict[str, Any] = {"variables": {"WEIGHVISION_KEEP_ACKED_HOURS": "0"}}
+ON_SCHEDULE: dict[str, Any] = {"weights": (), "tables": {"schedule": {"every_seconds": 1, "with_weight": True}}}
+
+ORDEALS = [
+    # In `keep_house`: with nothing committed, and with the rows gone and the files still there.
+    Ordeal((f"{AGENT}.event_store:forget_settled", "after", 1), **FORGETS_AT_ONCE),
+    Ordeal((f"{AGENT}.picture_store:remove_files", "before", 1), **FORGETS_AT_ONCE),
+    Ordeal((f"{AGENT}.queue:Queue.record_weight", "before", 1), **SETTLES_AGAIN),
+    Ordeal((f"{AGENT}.queue:Queue.record_weight", "after", 1), **SETTLES_AGAIN, ends_kg=82.0),
+    # The scale has spoken by the second of them, so a reading belongs to it.
+    Ordeal((f"{AGENT}.picture_store:write_file", "after", 2), **ON_SCHEDULE, scheduled=1),
+    Ordeal((f"{AGENT}.queue:Queue.add_picture", "after", 2), **ON_SCHEDULE, scheduled=2),
+    *(Ordeal(death) for death in STEPS),
+]
+
+
 async def weigh_once(station: Station) -> None:
     """As long as the station knows of no session, the animal comes again."""
     await asyncio.to_thread(wait_for, station.is_watching, 60)
@@ -51,13 +85,18 @@ async def until_whole(edge: Edge, station: Station) -> None:
     await eventually(lambda: edge.is_whole(station), 60, f"{station.device_id} to be whole: {station.folder}")
 
 
-async def live_and_die(edge: Edge, station: Station, death: Death) -> None:
+async def live_and_die(edge: Edge, station: Station, ordeal: Ordeal) -> None:
     await edge.admit(station)
-    station.start(death)
+    station.tables, station.variables = ordeal.tables, station.variables | ordeal.variables
+    station.start(ordeal.death)
     await asyncio.to_thread(wait_for, station.is_watching, 60)
-    station.scale.kg = 80.5
-    await asyncio.to_thread(wait_for, station.is_dead, 60, f"{death} to happen")
+    for number, kg in enumerate(ordeal.weights):
+        if number:
+            await asyncio.to_thread(wait_for, station.sessions, 60, "the first weight to be believed")
+        station.scale.kg = kg
+    await asyncio.to_thread(wait_for, station.is_dead, 60, f"{ordeal.death} to happen")
     station.scale.kg = 0.0
+    station.tables = {}
     station.start()
     await weigh_once(station)
     await until_whole(edge, station)
@@ -66,28 +105,47 @@ async def live_and_die(edge: Edge, station: Station, death: Death) -> None:
 async def test_killed_at_any_step_there_is_one_session_with_all_its_pictures(
     edge_pool: Pool, edge_url: str, mosquitto: Broker, s3: S3, run_folder: Path, tmp_path: Path
 ) -> None:
-    doomed = [Station(tmp_path / f"scale-{number}", f"scale-{number}", run_folder) for number in range(len(STEPS))]
+    doomed = [Station(tmp_path / f"scale-{number}", f"scale-{number}", run_folder) for number in range(len(ORDEALS))]
     turns = asyncio.Semaphore(4)
 
-    async def one(edge: Edge, station: Station, death: Death) -> None:
+    async def one(edge: Edge, station: Station, ordeal: Ordeal) -> None:
         async with turns:
-            await live_and_die(edge, station, death)
+            await live_and_die(edge, station, ordeal)
             await asyncio.to_thread(station.kill)
 
     async with edge_running(edge_pool, edge_url, mosquitto, s3) as edge:
         with stations(*doomed):
             async with asyncio.TaskGroup() as group:
-                for station, death in zip(doomed, STEPS, strict=True):
-                    group.create_task(one(edge, station, death))
+                for station, ordeal in zip(doomed, ORDEALS, strict=True):
+                    group.create_task(one(edge, station, ordeal))
         # Whatever was uploaded and never announced is found by now, if there is any.
         await edge.swept()
-        for station in doomed:
+        for station, ordeal in zip(doomed, ORDEALS, strict=True):
             ((session_id, status, expected, weight_kg, stored),) = await edge.sessions_of(station)
-            assert (status, weight_kg) == ("finalized", 80.5)
+            assert (status, weight_kg) == ("finalized", ordeal.ends_kg), ordeal.death
             assert expected == stored, f"{station.device_id}: pictures that nobody counted"
             assert session_id == station.sessions()[0][0]
+            await assert_scheduled(edge, station, ordeal.scheduled)
+            files = {path.name for path in (station.queue_folder / "pictures").iterdir()}
+            assert files == {name for (name,) in station.rows("SELECT picture_id FROM pictures")}, ordeal.death
     assert await edge_pool.fetchval("SELECT count(*) FROM ingress_rejected") == 0
     assert await edge_pool.fetchval("SELECT count(*) FROM sync_outbox WHERE event_type = 'station.loss'") == 0
+
+
+async def assert_scheduled(edge: Edge, station: Station, promised: int) -> None:
+    """A picture and the reading beside it were promised together or not at all, and the edge has what was promised."""
+    taken = station.rows("SELECT captured_us FROM pictures WHERE session_id IS NULL ORDER BY captured_us")
+    readings = station.rows("SELECT ts_us FROM events WHERE event_type = 'telemetry.reading'")
+    assert len(taken) == promised
+    assert set(taken[1:]) <= set(readings) <= set(taken), "only the first may be older than the scale's first word"
+    for statement, count in (
+        (
+            "SELECT count(*) FROM media_objects WHERE state = 'stored' AND session_id IS NULL AND device_id = $1",
+            promised,
+        ),
+        ("SELECT count(*) FROM telemetry_raw WHERE device_id = $1", len(readings)),
+    ):
+        assert await edge.pool.fetchval(statement, station.device_id) == count, statement
 
 
 async def test_cut_off_it_goes_on_weighing_and_everything_arrives_afterwards(

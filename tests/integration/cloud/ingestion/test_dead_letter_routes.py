@@ -59,6 +59,8 @@ async def test_letters_are_counted_shown_brought_back_discarded_and_all_of_it_is
         ("cloud-media-store", 0),
     ]
     assert {(group["reason"], group["count"]) for group in queues[0]["groups"]} == {("schema", 7), ("refused", 1)}
+    of_one = (await ask(api, "/api/v1/dlq", tenant_id="demo", device_id="node-1"))["queues"][0]
+    assert (of_one["messages"], of_one["groups"]) == (8, []), "none of them names a device"
 
     [shown] = (await ask(api, f"{BASE}/messages", reason="refused"))["messages"]
     assert (shown["letter"]["message_id"], shown["envelope"]["tenant_id"]) == ("m-6", "other")

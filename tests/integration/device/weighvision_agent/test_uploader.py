@@ -12,8 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 from farmiq.device.weighvision_agent.media_client import MediaClient
-from farmiq.device.weighvision_agent.picture_store import Picture
-from farmiq.device.weighvision_agent.queue import new_picture
+from farmiq.device.weighvision_agent.picture_store import Picture, new_picture
+from farmiq.device.weighvision_agent.queue import Queue
 from farmiq.device.weighvision_agent.recorder import Recorder
 from farmiq.device.weighvision_agent.uploader import Uploader
 from farmiq.kit.clock import Clock
@@ -22,7 +22,7 @@ from farmiq.kit.lifecycle import Lifetime
 from integration.device.weighvision_agent.scripted_edge import Scripted
 from support.picture_files import picture
 from support.waiting import eventually
-from unit.device.weighvision_agent.queue_world import LIMITS, MESSAGES, SETTINGS
+from unit.device.weighvision_agent.queue_world import LIMITS, MESSAGES, SETTINGS, losses_of
 
 FASTER = 200.0
 
@@ -164,3 +164,24 @@ async def test_a_picture_at_which_the_line_is_cut_holds_up_no_other(tmp_path: Pa
         station.store.judge = judge
         await station.take(ONE)
         await station.becomes(await station.take(OTHER), "uploaded")
+
+
+async def test_a_picture_that_the_disk_does_not_give_holds_up_no_other_and_is_declared_in_the_end(
+    tmp_path: Path,
+) -> None:
+    async with bench(tmp_path, attempts_max=3) as station:
+        unreadable = new_picture(new_id(), ONE, "image/jpeg", station.clock.now(), "trace-1", None)
+        path = tmp_path / "pictures" / str(unreadable.picture_id)
+
+        def add_and_break(queue: Queue) -> None:
+            queue.add_picture(unreadable, ONE)
+            path.unlink()
+            path.symlink_to(path.name)
+
+        await station.recorder.record(add_and_break)
+        await station.becomes(await station.take(OTHER), "uploaded")
+        await station.becomes(unreadable, "failed")
+        assert (await station.state(unreadable.picture_id))[1] == 2, "the third was the last"
+        (loss,) = await station.recorder.run(losses_of)
+        assert (loss["reason"], loss["pictures"]) == ("retries_exhausted", 1)
+        assert station.store.puts == 1

@@ -36,7 +36,13 @@ async def stored(scale: Station, data: bytes = JPEG) -> UUID:
 async def check(pool: Pool, s3: S3, **options: bool) -> tuple[list[Problem], Counter[str]]:
     counts: Counter[str] = Counter()
     async with pool.acquire() as connection:
-        found = Check(connection, objects_of(s3), s3.bucket, **options)
+        found = Check(
+            connection,
+            objects_of(s3),
+            s3.bucket,
+            is_deep=options.get("is_deep", False),
+            is_repairing=options.get("is_repairing", False),
+        )
         return [problem async for problem in found.problems(counts)], counts
 
 
@@ -96,6 +102,24 @@ async def test_each_difference_is_found_and_repaired_without_losing_a_picture(
     assert {problem.kind for problem in left} == {"foreign"}
     kinds = await edge_pool.fetch("SELECT kind FROM ops_alerts WHERE status = 'open' ORDER BY kind")
     assert [row["kind"] for row in kinds] == ["picture_missing", "picture_refused"]
+
+
+async def test_the_session_of_a_picture_that_is_gone_or_changed_knows_it(
+    edge_pool: Pool, s3: S3, scale: Station
+) -> None:
+    session_id, objects = new_id(), objects_of(s3)
+    for damage in ("delete", "change"):
+        media_id = await scale.upload(JPEG, sessionId=str(session_id))
+        assert (await scale.complete(media_id)).status == 200
+        key = await key_of(edge_pool, media_id)
+        if damage == "delete":
+            await objects.delete(s3.bucket, key)
+        else:
+            await objects.put(s3.bucket, key, JPEG + b"\x00", content_type="image/jpeg")
+    whole = "SELECT count(stored_at) FROM session_pictures WHERE session_id = $1"
+    assert await edge_pool.fetchval(whole, session_id) == 2
+    await check(edge_pool, s3, is_repairing=True)
+    assert await edge_pool.fetchval(whole, session_id) == 0
 
 
 async def test_a_missing_picture_that_is_there_again_is_stored_again_and_told_no_second_time(

@@ -104,6 +104,12 @@ async def test_what_the_cloud_has_not_acknowledged_is_listed_with_the_samples_of
     async with api.get("/api/v1/sync/waiting?tenant_id=demo&limit=2", headers=ADMIN) as answer:
         part = await answer.json()
     assert (len(part["events"]), part["is_complete"]) == (2, False)
+    async with api.get(f"/api/v1/sync/waiting?tenant_id=demo&limit=2&after={part['next']}", headers=ADMIN) as answer:
+        rest = await answer.json()
+    assert (len(rest["events"]), rest["is_complete"], rest["next"]) == (1, True, None)
+    assert sorted(event["id"] for event in part["events"] + rest["events"]) == sorted(
+        event["id"] for event in waiting["events"]
+    )
     async with api.get("/api/v1/sync/waiting?tenant_id=other", headers=ADMIN) as answer:
         assert (await answer.json())["events"] == []
 

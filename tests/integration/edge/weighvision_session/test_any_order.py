@@ -19,7 +19,7 @@ from farmiq.kit.postgres import Pool
 from support.session_rows import everything_of, everything_of_each, told_of, told_of_each
 from support.weighing import HEARD_AT, STATION, Weighing, message_of, presign_each, register_stations, store_picture
 
-PATIENCE = Patience(incomplete=timedelta(minutes=10), settle=timedelta(seconds=15))
+PATIENCE = Patience(incomplete=timedelta(minutes=10), settle=timedelta(seconds=15), unbound=timedelta(hours=72))
 LATER = HEARD_AT + timedelta(minutes=1)
 
 Fact = SessionEvent | StoredPicture

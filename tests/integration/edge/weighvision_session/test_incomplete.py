@@ -4,14 +4,18 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
+import pytest
 import pytest_asyncio
 
-from farmiq.edge.weighvision_session import store
-from farmiq.edge.weighvision_session.handlers import look
+from farmiq.edge.media_store import store as pictures
+from farmiq.edge.weighvision_session import intake, store
+from farmiq.edge.weighvision_session.events import StoredPicture
+from farmiq.edge.weighvision_session.handlers import Order, attach, look
+from farmiq.kit.ids import new_id
 from farmiq.kit.postgres import Pool
 from support.session_rows import open_alerts
 from support.station import PATIENCE, Edge
-from support.weighing import ELSEWHERE, HEARD_AT, NEIGHBOUR, Weighing, register_stations
+from support.weighing import ELSEWHERE, HEARD_AT, NEIGHBOUR, Weighing, presign, register_stations, store_picture
 
 
 @pytest_asyncio.fixture
@@ -148,3 +152,48 @@ async def test_two_replicas_that_look_at_the_same_time_raise_one_alert(edge: Edg
     looks = await asyncio.gather(*(look(edge.pool, edge.now, PATIENCE) for _ in range(4)))
     assert sum(one.incomplete for one in looks) == 20
     assert await edge.pool.fetchval("SELECT count(*) FROM ops_alerts") == 20
+
+
+async def test_a_picture_that_is_lost_later_is_missed_and_its_return_heals(edge: Edge) -> None:
+    weighing = Weighing()
+    await edge.hear(weighing.created(), weighing.weight(10, 120.5), weighing.image(20, 1), weighing.finalized(60, 2))
+    await edge.upload(weighing, 1, 2)
+    await edge.look()
+    edge.wait(minutes=60)
+    assert (await edge.look()).incomplete == 0
+    async with edge.pool.acquire() as connection, connection.transaction():
+        lost = await pictures.lock(connection, weighing.media_id(1))
+        assert lost is not None
+        await pictures.mark_missing(connection, lost.media_id)
+        await intake.picture_lost(connection, lost.tenant_id, lost.media_id, edge.now)
+    assert (await edge.look()).incomplete == 1
+    ((subject, evidence),) = (await open_alerts(edge.pool)).items()
+    assert "1 of 2 pictures missing" in subject
+    assert evidence["pictures_stored"] == 1
+    await edge.hear(weighing.image(21, 1))
+    assert (await edge.look()).healed == 0, "a station's word about a picture that is missing does not bring it back"
+    await store_picture(edge.pool, weighing.stored(1, edge.now))
+    assert (await edge.look()).healed == 1
+
+
+async def test_a_picture_that_is_missing_does_not_count_when_it_is_attached(edge: Edge) -> None:
+    weighing, picture = Weighing(), new_id()
+    await edge.hear(weighing.created(), weighing.weight(10, 120.5), weighing.finalized(60, 1))
+    await presign(edge.pool, weighing.origin, picture)
+    await store_picture(edge.pool, StoredPicture(weighing.origin, picture, None, edge.now, "trace-2"))
+    async with edge.pool.acquire() as connection:
+        await pictures.mark_missing(connection, picture)
+    await attach(edge.pool, Order("demo", weighing.id, "by hand", edge.now, "trace-3"), picture)
+    edge.wait(minutes=10)
+    assert (await edge.look()).incomplete == 1
+
+
+async def test_a_session_is_full_for_stored_pictures_too(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "PICTURES_MAX", 2)
+    weighing = Weighing()
+    await edge.hear(weighing.created())
+    await edge.upload(weighing, 1, 2, 3)
+    await store_picture(edge.pool, weighing.stored(1, edge.now))
+    bound = await edge.pool.fetch("SELECT media_id FROM session_pictures WHERE session_id = $1", weighing.id)
+    assert {row["media_id"] for row in bound} == {weighing.media_id(1), weighing.media_id(2)}
+    assert await edge.hear(weighing.image(5, 3)) == ["session_full"]

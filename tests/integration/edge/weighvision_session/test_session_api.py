@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -129,6 +130,16 @@ async def test_sessions_are_listed_newest_first_page_by_page_with_filters(edge: 
             str(weighings[2].id),
             str(weighings[1].id),
         ]
+
+
+async def test_the_days_of_the_sessions_say_since_when_none_was_deleted(edge: Edge, edge_url: str) -> None:
+    weighing = Weighing()
+    await edge.hear(weighing.created())
+    kept = {"SESSION_RETENTION_DAYS": "9", "MEDIA_RETENTION_DAYS": "11"}
+    async with operator(edge_url, **kept) as api:
+        found = await api.get("/../session-days", **{"from": "2026-01-01T00:00:00Z", "to": "2027-01-01T00:00:00Z"})
+    age = datetime.now(UTC) - datetime.fromisoformat(found["kept_since"])
+    assert timedelta(days=12) <= age < timedelta(days=12, minutes=5)
 
 
 async def test_incomplete_sessions_are_found_and_finalizing_one_ends_its_alert(edge: Edge, edge_url: str) -> None:

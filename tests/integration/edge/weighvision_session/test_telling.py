@@ -8,7 +8,10 @@ import msgspec
 import pytest_asyncio
 
 from farmiq.contracts import event_types
+from farmiq.edge.media_store.intake import pictures_of
+from farmiq.edge.weighvision_session import store
 from farmiq.edge.weighvision_session.handlers import Order, attach, finalize
+from farmiq.edge.weighvision_session.views import view_of
 from farmiq.kit.postgres import Pool
 from support.session_rows import open_alerts, told_of
 from support.station import Edge
@@ -99,6 +102,28 @@ async def test_late_inference_and_late_weights_are_told_as_the_next_revision(edg
     assert [payload.get("inference_result_id") for _, payload in told] == [None, *[str(weighing.result(1, 0.9).id)] * 2]
     assert len({event_id for event_id, _ in told}) == 3
     assert told[0][0] == weighing.finalized(60, 1).event_id
+
+
+async def test_an_end_is_told_only_when_the_cloud_knows_it_as_it_is_now(edge: Edge) -> None:
+    """An audit may not take the time between a late word and the next revision for a difference."""
+    weighing = Weighing()
+
+    async def is_told() -> bool:
+        async with edge.pool.acquire() as connection:
+            (kept,) = await store.read(connection, [weighing.id])
+            tallies = await pictures_of(connection, "demo", [weighing.id])
+        return view_of(kept, tallies[weighing.id]).is_told
+
+    await edge.hear(weighing.created(), weighing.weight(10, 120.5), weighing.finalized(60, 1))
+    assert not await is_told()
+    edge.wait(minutes=1)
+    await edge.look()
+    assert await is_told()
+    await edge.hear(weighing.weight(55, 122.0))
+    assert not await is_told()
+    edge.wait(minutes=1)
+    await edge.look()
+    assert await is_told()
 
 
 async def test_a_newer_models_word_replaces_the_older_models(edge: Edge) -> None:

@@ -51,6 +51,11 @@ def test_every_part_of_a_filter_has_to_fit(wanted: dict[str, Any], is_meant: boo
     assert matches(Filter(**wanted), LETTER) == is_meant
 
 
+def test_letters_of_one_device_are_told_apart() -> None:
+    own = msgspec.structs.replace(LETTER, device_id="node-1")
+    assert [matches(Filter(device_id="node-1"), letter) for letter in (own, LETTER)] == [True, False]
+
+
 def test_a_letter_without_a_time_is_in_no_range() -> None:
     timeless = msgspec.structs.replace(LETTER, failed_at=None)
 

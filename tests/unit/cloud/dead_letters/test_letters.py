@@ -11,7 +11,13 @@ from farmiq.kit.amqp import Delivery
 from farmiq.kit.bus_headers import as_first_published, failed_headers
 
 AT = datetime(2026, 1, 1, 10, tzinfo=UTC)
-ENVELOPE = {"event_id": "e-1", "event_type": "telemetry.ingested", "tenant_id": "demo", "trace_id": "t-1"}
+ENVELOPE = {
+    "event_id": "e-1",
+    "event_type": "telemetry.ingested",
+    "tenant_id": "demo",
+    "device_id": "d-1",
+    "trace_id": "t-1",
+}
 
 
 def delivery(body: bytes = msgspec.json.encode(ENVELOPE), **headers: Any) -> Delivery:
@@ -42,6 +48,7 @@ def test_what_we_wrote_on_it_is_read() -> None:
         "event_type": "telemetry.ingested",
         "event_id": "e-1",
         "tenant_id": "demo",
+        "device_id": "d-1",
         "trace_id": "t-1",
         "body_bytes": len(msgspec.json.encode(ENVELOPE)),
     }

@@ -14,8 +14,8 @@ from farmiq.contracts.weighvision import StationSessionCreated
 from farmiq.device.weighvision_agent.drops import Limits
 from farmiq.device.weighvision_agent.event_store import OpenSession
 from farmiq.device.weighvision_agent.messages import Event, Messages
-from farmiq.device.weighvision_agent.picture_store import Picture
-from farmiq.device.weighvision_agent.queue import Queue, new_picture
+from farmiq.device.weighvision_agent.picture_store import Picture, new_picture
+from farmiq.device.weighvision_agent.queue import Queue
 from farmiq.device.weighvision_agent.settings import StationSettings
 from farmiq.kit.clock import Clock
 from farmiq.kit.ids import new_id
@@ -119,11 +119,10 @@ class Bench:
         return [event["event_type"].removeprefix("weighvision.") for event in self.bodies()]
 
     def bodies(self) -> list[dict[str, Any]]:
-        self.queue.tell_gathered()
-        return [json.loads(event.body) for event in self.queue.next_to_send(100_000)]
+        return bodies_of(self.queue)
 
     def losses(self) -> list[dict[str, Any]]:
-        return [body["payload"] for body in self.bodies() if body["event_type"] == "station.loss"]
+        return losses_of(self.queue)
 
     def answer(
         self, *results: AckResult, code: str | None = None, epoch: UUID = EPOCH, is_new: bool = False
@@ -146,3 +145,12 @@ class Bench:
 
     def picture_states(self) -> list[str]:
         return [state for (state,) in self.queue.connection.execute("SELECT state FROM pictures ORDER BY captured_us")]
+
+
+def bodies_of(queue: Queue) -> list[dict[str, Any]]:
+    queue.tell_gathered()
+    return [json.loads(event.body) for event in queue.next_to_send(100_000)]
+
+
+def losses_of(queue: Queue) -> list[dict[str, Any]]:
+    return [body["payload"] for body in bodies_of(queue) if body["event_type"] == "station.loss"]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from farmiq.device.weighvision_agent.detection import Arrived, Change, Detector, Left, Rules, Steady
 
-RULES = Rules(detect_kg=5.0, stable_window_seconds=2.0, stable_tolerance_kg=0.5, max_kg=300.0)
+RULES = Rules(detect_kg=5.0, stable_window_seconds=2.0, stable_tolerance_kg=0.5, max_kg=300.0, silent_seconds=5.0)
 HERTZ = 10
 
 
@@ -89,6 +89,32 @@ def test_a_silent_scale_is_no_stable_one() -> None:
     assert sparse == [Arrived()]
 
 
+def after_silence(seconds: float, *weights: float) -> list[Change]:
+    """An animal of 80 kg was weighed, and then the cable was out for so long."""
+    detector = Detector(RULES)
+    assert play(*EMPTY, *standing(80.0, 3), detector=detector) == [Arrived(), Steady(80.0)]
+    return play(*weights, detector=detector, start=3.9 + seconds)
+
+
+def test_who_stands_there_after_an_outage_is_not_taken_for_the_one_before_and_the_next_is_weighed() -> None:
+    changes = after_silence(5.1, *standing(84.0, 3), *EMPTY, *standing(90.0, 3), *EMPTY)
+    assert changes == [Left(), Arrived(), Steady(90.0), Left()]
+
+
+def test_a_plate_that_is_empty_after_an_outage_is_ready_at_once() -> None:
+    assert after_silence(60.0, 0.0, *standing(90.0, 3)) == [Left(), Arrived(), Steady(90.0)]
+
+
+def test_a_pause_that_the_scale_may_make_changes_nothing() -> None:
+    assert after_silence(4.9, *standing(80.0, 3), *EMPTY) == [Left()]
+
+
+def test_who_comes_to_an_empty_plate_during_an_outage_is_weighed() -> None:
+    detector = Detector(RULES)
+    play(*EMPTY, detector=detector)
+    assert play(*standing(80.0, 3), detector=detector, start=60.0) == [Arrived(), Steady(80.0)]
+
+
 @pytest.mark.parametrize("kg", [float("nan"), float("inf"), -float("inf")])
 def test_what_is_no_number_is_passed_over(kg: float) -> None:
     detector = Detector(RULES)
@@ -97,7 +123,7 @@ def test_what_is_no_number_is_passed_over(kg: float) -> None:
     assert detector.look(2.1, 80.0) == [Arrived()]
 
 
-@given(st.lists(st.tuples(st.floats(0.01, 1.0), st.floats(-50, 500)), max_size=400), st.integers(0, 5))
+@given(st.lists(st.tuples(st.floats(0.01, 1.0) | st.just(6.0), st.floats(-50, 500)), max_size=400), st.integers(0, 5))
 def test_whatever_the_scale_says_animals_come_and_go_in_turn(steps: list[tuple[float, float]], seed: int) -> None:
     detector, at, is_there, weighed = Detector(RULES), 0.0, False, 0
     for gap_seconds, kg in steps:

@@ -53,4 +53,5 @@ def test_pictures_that_the_edge_has_go_first_and_those_of_sessions_last() -> Non
     assert order == ["acked", "failed", "uploaded", "scheduled", "session, old", "session, new"]
     assert [one.picture_id for one in to_make_room(held, 150)] == ["acked", "failed"]
     assert [one.is_loss for one in to_make_room(held, 600)] == [False, False, False, True, True, True]
-    assert list(to_make_room(held, 0)) == []
+    assert to_make_room(held, 0) == []
+    assert [one.picture_id for one in to_make_room(held, 601)] == ["acked"], "nothing is lost in vain"

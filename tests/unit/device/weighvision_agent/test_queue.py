@@ -1,9 +1,11 @@
 """What a station holds on to, for how long, and what it says of what it gave up. On a real disk."""
 
+import errno
 import json
 import sqlite3
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -15,9 +17,10 @@ from farmiq.contracts.ack import DeviceAck, EventAck
 from farmiq.contracts.timestamps import to_us
 from farmiq.device.weighvision_agent import event_store, picture_store
 from farmiq.device.weighvision_agent.database import QueueTooNew
-from farmiq.device.weighvision_agent.queue import NoRoom
+from farmiq.device.weighvision_agent.losses import Lost, as_lost
+from farmiq.spool import disk
 from farmiq.spool.errors import SpoolLocked
-from unit.device.weighvision_agent.queue_world import EPOCH, JPEG, RESTORED, Bench
+from unit.device.weighvision_agent.queue_world import EPOCH, JPEG, MESSAGES, RESTORED, Bench
 
 
 def test_a_session_is_there_after_a_kill_with_everything_that_was_said_of_it(tmp_path: Path) -> None:
@@ -227,14 +230,101 @@ def test_pictures_take_no_more_room_than_allowed_and_the_oldest_of_no_session_go
     assert bench.bodies()[-1]["payload"]["image_count"] == 3
 
 
-def test_a_disk_that_others_have_filled_takes_no_picture_and_breaks_nothing(tmp_path: Path) -> None:
+def test_a_disk_that_others_have_filled_takes_no_picture_and_each_of_them_is_declared(tmp_path: Path) -> None:
     bench = Bench(tmp_path, keep_free_bytes=1 << 60)
     session_id = bench.begin()
-    with pytest.raises(NoRoom):
-        bench.take(session_id)
+    bench.take(session_id)
+    bench.take(session_id)
     bench.end(session_id)
-    assert bench.bodies()[-1]["payload"]["image_count"] == 0
     assert bench.files() == set()
+    assert _finalized(bench)["image_count"] == 2, "the edge knows that two are missing"
+    (loss,) = bench.losses()
+    assert (loss["reason"], loss["count"], loss["pictures"]) == ("no_space", 2, 2)
+    assert loss["session_ids"] == [str(session_id)]
+    assert bench.failed() == ["a picture was given up: no_space"]
+
+
+def test_what_is_held_is_not_given_up_for_a_picture_that_has_no_room_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path, keep_free_bytes=1 << 20)
+    session_id = bench.begin()
+    acked = bench.take()
+    bench.upload(acked)
+    bench.answer("stored")
+    held = [bench.take(session_id), bench.take()]
+    monkeypatch.setattr(picture_store, "free_bytes", lambda _: 0)
+    for _ in range(3):
+        bench.take(session_id)
+    assert bench.files() == {str(one.picture_id) for one in held}, "what the edge has costs nothing"
+    assert sum(loss["pictures"] for loss in bench.losses()) == 3, "the new ones alone"
+
+
+def test_a_scheduled_picture_without_room_takes_no_reading_with_it(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, keep_free_bytes=1 << 60)
+    at = bench.clock.now()
+    taken = picture_store.new_picture(UUID(int=1), JPEG, "image/jpeg", at, "trace-1", None)
+    bench.queue.add_picture(taken, JPEG, [MESSAGES.reading(at, "trace-1", 80.0)])
+    assert sorted(bench.waiting()) == ["station.loss", "telemetry.reading"]
+
+
+def test_a_disk_that_takes_no_file_loses_the_picture_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path)
+    session_id = bench.begin()
+
+    def full(fd: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "sync_file", full)
+        bench.take(session_id)
+    assert bench.files() == set(), "not even half of it"
+    assert [loss["reason"] for loss in bench.losses()] == ["no_space"]
+    assert bench.failed() == ["a picture was given up: no_space"]
+    after = bench.take(session_id)
+    assert bench.files() == {str(after.picture_id)}
+
+
+def test_a_database_that_takes_nothing_leaves_no_file_behind(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.queue.connection.execute("PRAGMA query_only = ON")
+    with pytest.raises(sqlite3.OperationalError):
+        bench.take()
+    assert bench.files() == set()
+
+
+def test_what_was_not_taken_is_declared_with_the_next_transaction_that_is(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    session_id = bench.begin()
+    weight = MESSAGES.weight(session_id, bench.clock.now(), "trace-1", 81.0)
+    bench.queue.not_taken([as_lost(weight), Lost(bench.clock.now(), session_id)])
+    bench.queue.connection.execute("PRAGMA query_only = ON")
+    with pytest.raises(sqlite3.OperationalError):
+        bench.end(session_id)
+    assert bench.queue.untaken_count == 2
+    bench.queue.connection.execute("PRAGMA query_only = OFF")
+    bench.end(session_id)
+    assert bench.queue.untaken_count == 0
+    assert _finalized(bench)["image_count"] == 1, "before the session ends"
+    (loss,) = bench.losses()
+    assert (loss["count"], loss["pictures"], loss["event_ids"]) == (2, 1, [str(weight.event_id)])
+    assert bench.failed() == ["weighvision.weight.recorded was given up: no_space"]
+    assert bench.reopen().untaken_count == 0
+    assert bench.losses() == [loss], "once"
+
+
+def test_what_was_not_taken_is_declared_at_an_orderly_end_if_the_disk_takes_it_by_then(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.queue.not_taken([Lost(bench.clock.now(), None)])
+    bench.reopen()
+    assert [loss["pictures"] for loss in bench.losses()] == [1]
+
+
+def _finalized(bench: Bench) -> dict[str, Any]:
+    (body,) = (body for body in bench.bodies() if body["event_type"].endswith("session.finalized"))
+    return dict(body["payload"])
 
 
 def test_a_file_without_a_row_is_removed_and_a_row_without_its_file_is_declared(tmp_path: Path) -> None:
@@ -257,6 +347,35 @@ def test_a_picture_whose_bytes_have_changed_is_not_sent_and_declared(tmp_path: P
     assert bench.queue.read_picture(taken) is None
     assert bench.losses()[0]["reason"] == "damaged"
     assert bench.picture_states() == []
+
+
+def test_a_picture_that_the_disk_does_not_give_waits_behind_the_others_and_fails_its_session_in_the_end(
+    tmp_path: Path,
+) -> None:
+    bench = Bench(tmp_path)
+    session_id = bench.begin()
+    bad = bench.take(session_id)
+    path = tmp_path / "pictures" / str(bad.picture_id)
+    path.unlink()
+    path.symlink_to(path.name)
+    bench.clock.wait(seconds=1)
+    good = bench.take(session_id)
+    for attempts in range(3):
+        found = bench.queue.next_to_upload()
+        assert found is not None
+        assert (found.picture_id, found.attempts) == (bad.picture_id, attempts)
+        assert bench.queue.read_picture(found) is None
+        behind = bench.queue.next_to_upload()
+        assert behind is not None
+        assert bench.queue.read_picture(behind) == JPEG
+        assert behind.picture_id == good.picture_id
+        bench.queue.upload_put_off(behind, timedelta(minutes=10))
+        bench.clock.wait(minutes=10)
+        bench.queue.keep_house()
+        bench.reopen()
+    (loss,) = bench.losses()
+    assert (loss["reason"], loss["pictures"], loss["session_ids"]) == ("retries_exhausted", 1, [str(session_id)])
+    assert bench.failed() == ["a picture was given up: retries_exhausted"]
 
 
 @pytest.mark.parametrize("damage", ["header", "middle", "cut"])

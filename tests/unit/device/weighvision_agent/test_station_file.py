@@ -44,6 +44,7 @@ def test_a_whole_file_is_read(tmp_path: Path) -> None:
     assert station.scale == SerialScaleTable(driver="serial", port="/dev/ttyUSB0", protocol="toledo", checksum=True)
     assert station.camera == FolderTable(driver="folder", folder="/srv/pictures")
     assert (station.session.detect_kg, station.session.batch_id) == (8.0, "batch-7")
+    assert station.session.rules(station.scale).silent_seconds == station.scale.timeout_seconds
     assert station.schedule is not None
     assert (station.schedule.every_seconds, station.schedule.with_weight) == (600.0, True)
     assert station.picture.edge_pixels_max == 1280

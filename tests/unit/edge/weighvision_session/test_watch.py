@@ -11,7 +11,7 @@ from farmiq.edge.weighvision_session.watch import Heard, Judgement, Patience, ju
 from support.weighing import HEARD_AT, Weighing
 
 ONE = Weighing()
-PATIENCE = Patience(incomplete=timedelta(minutes=10), settle=timedelta(seconds=15))
+PATIENCE = Patience(incomplete=timedelta(minutes=10), settle=timedelta(seconds=15), unbound=timedelta(hours=72))
 CREATED, WEIGHT, FINALIZED = seen(ONE.created()), seen(ONE.weight(10, 120.5)), seen(ONE.finalized(120, 1))
 STORED = Session(pictures={ONE.media_id(1): Picture(stored_at=HEARD_AT)})
 RESULT = ONE.result(1, 0.94)
@@ -54,6 +54,16 @@ def test_pictures_that_are_fewer_than_were_counted_are_waited_for_from_the_end()
 def test_a_session_that_nobody_ends_is_incomplete_ten_minutes_after_the_last_word() -> None:
     assert judged(CREATED, WEIGHT, STORED, minutes=13, last=4).look_at == after(14)
     assert judged(CREATED, WEIGHT, STORED, minutes=14, last=4).incomplete_since == after(14)
+
+
+def test_pictures_of_which_nobody_has_spoken_wait_as_long_as_a_station_keeps_its_words() -> None:
+    """MQTT is away and HTTP is not: the words are on the station's disk."""
+    early = judged(STORED, minutes=60, last=4)
+    assert (early.incomplete_since, early.look_at) == (None, after(4) + PATIENCE.unbound)
+    late = judged(STORED, minutes=4 + 72 * 60, last=4)
+    assert late.incomplete_since == after(4) + PATIENCE.unbound
+    announced = judged(STORED, seen(ONE.image(5, 1)), minutes=14, last=4)
+    assert announced.incomplete_since == after(14), "one word, and the ten minutes count"
 
 
 def test_an_incomplete_session_heals_when_what_was_missing_comes() -> None:

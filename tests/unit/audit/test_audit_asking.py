@@ -1,0 +1,99 @@
+"""Asking every tier, with answers that a test gives."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from farmiq.audit.balance import balance
+from farmiq.console.neighbours import Refused
+from support.audited_farm import ASKED_AT, Answer, AuditedFarm, account, registered
+
+DAY = ASKED_AT - timedelta(days=1, hours=12)
+LOST, MOVED, OLD = UUID(int=1), UUID(int=2), UUID(int=3)
+
+
+def weighed(session_id: UUID, **parts: Any) -> Answer:
+    known = {"id": session_id, "device_id": "station-1", "status": "finalized", "first_event_at": DAY}
+    return known | parts
+
+
+def unknown(_asked: dict[str, Any]) -> Answer:
+    raise Refused("edge-weighvision-session", 404, "unknown_session", "")
+
+
+def restored_farm(kept_since: Any) -> AuditedFarm:
+    """The cloud has three sessions of a day of which the edge has nothing: one of them stands on another day at the edge, and
+    one is of before the station was registered here."""
+    farm = AuditedFarm()
+    path = "/api/v1/weighvision"
+    farm.answers["/api/v1/devices"] = {
+        "devices": [registered("station-1", kind="station", created_at=DAY - timedelta(hours=3))]
+    }
+    digest = {"device_id": "station-1", "day_at": DAY, "state": "finalized", "rows": 3, "digest": "9"}
+    farm.answers[f"cloud-telemetry-service {path}/session-days"] = {"days": [digest]}
+    farm.answers[f"edge-weighvision-session {path}/session-days"] = {"days": [], "kept_since": kept_since}
+    farm.answers[f"cloud-telemetry-service {path}/sessions"] = {
+        "sessions": [weighed(LOST), weighed(MOVED), weighed(OLD, first_event_at=DAY - timedelta(hours=9))]
+    }
+    farm.answers[f"{path}/sessions/{LOST}"] = unknown
+    farm.answers[f"{path}/sessions/{MOVED}"] = {"session": weighed(MOVED)}
+    return farm
+
+
+async def test_a_session_that_the_edge_lost_with_a_restore_is_named() -> None:
+    verdict = balance(await restored_farm(ASKED_AT - timedelta(days=365)).read())
+    assert [(one.kind, one.subject) for one in verdict.findings] == [("session_forgotten", str(LOST))]
+
+
+async def test_a_session_that_the_retention_of_the_edge_took_is_not_missed() -> None:
+    for kept_since in (DAY + timedelta(days=1), None):
+        assert balance(await restored_farm(kept_since).read()).balanced
+
+
+def troubled_farm() -> AuditedFarm:
+    """Two devices of which one has dead letters of every kind."""
+    farm = AuditedFarm()
+
+    def some(asked: dict[str, Any]) -> list[str]:
+        return [name for name in ("healthy", "ill") if asked.get("device_ids") in (None, name)]
+
+    farm.answers["/api/v1/devices"] = lambda asked: {"devices": [registered(name) for name in some(asked)]}
+    farm.answers["/api/v1/accounts"] = lambda asked: {
+        "devices": [account(name) for name in some(asked)],
+        "retired_samples": 0,
+    }
+    dead = {"is_dead": True, "device_id": "ill"}
+    farm.answers["/api/v1/sync/waiting"] = {
+        "events": [{"event_type": "barn.door", **dead}, {"event_type": "telemetry.ingested", **dead}],
+        "is_complete": True,
+    }
+    farm.answers["/api/v1/bus/queues"] = {
+        "queues": [{"service": "cloud-telemetry-service", "waiting": 0, "retrying": 0, "dead": 3}]
+    }
+    farm.answers["/api/v1/dlq"] = lambda asked: {
+        "queues": [
+            {
+                "service": "cloud-telemetry-service",
+                "groups": [{"count": 3}] if asked["device_id"] in (None, "ill") else [],
+            }
+        ]
+    }
+    return farm
+
+
+async def test_of_one_device_only_its_own_trouble_is_told() -> None:
+    farm = troubled_farm()
+    for device_id, kinds in ((None, ["cloud_dead_letter", "dead_event"]), ("ill", ["cloud_dead_letter", "dead_event"])):
+        verdict = balance(await farm.read(device_id=device_id))
+        assert [finding.kind for finding in verdict.findings] == kinds
+    healthy = balance(await farm.read(device_id="healthy"))
+    assert (healthy.balanced, [one.device_id for one in healthy.devices]) == (True, ["healthy"])
+
+
+async def test_a_device_that_was_silent_since_then_or_has_never_measured_is_still_the_edges() -> None:
+    farm = AuditedFarm()
+    farm.answers["/api/v1/devices"] = {"devices": [registered("node-1"), registered("node-2")]}
+    farm.answers["/api/v1/accounts"] = {"devices": [account("node-1")], "retired_samples": 0}
+    assert balance(await farm.read()).quiet == ["node-2"]
+    silent = balance(await farm.read(since=ASKED_AT - timedelta(hours=2)))
+    assert (silent.quiet, silent.devices, silent.balanced) == (["node-1", "node-2"], [], True)
