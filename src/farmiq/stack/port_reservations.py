@@ -14,6 +14,9 @@ from typing import Final
 HELD_SECONDS: Final = 120.0
 """Longer than a farm takes until its last server listens."""
 
+THIS_PROCESS: Final = f"process {os.getpid()}"
+"""Owns what was reserved for no farm in particular. It may hand it on to a farm of its own."""
+
 
 class Reservations:
     """Those of others, and a way to add our own. Belongs to the block that holds the lock."""
@@ -25,7 +28,10 @@ class Reservations:
 
     def is_anothers(self, port: int) -> bool:
         entry = self.entries.get(str(port))
-        return entry is not None and entry[1] != self._owner
+        return entry is not None and entry[1] not in {self._owner, THIS_PROCESS}
+
+    def is_anybodys(self, port: int) -> bool:
+        return str(port) in self.entries
 
     def add(self, port: int) -> None:
         self.entries[str(port)] = (self._until, self._owner)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from farmiq.stack.errors import StackError
-from farmiq.stack.port_reservations import Reservations, reserving
+from farmiq.stack.port_reservations import THIS_PROCESS, Reservations, reserving
 from farmiq.stack.private_files import write_private
 
 _LOWEST = 15000
@@ -19,13 +19,11 @@ class NoFreePort(StackError):
 
 
 def free_port() -> int:
-    """Below the range that the kernel takes for outgoing connections: one of those may be gone before we listen on it."""
-    highest = max(_LOWEST + 1000, _first_outgoing_port() - 1)
-    for _ in range(_TRIES):
-        port = random.randint(_LOWEST, highest)  # noqa: S311 - spreads stacks on one machine, guards nothing
-        if is_free(port):
-            return port
-    raise NoFreePort(f"no free port between {_LOWEST} and {highest}", fix="ss -ltn")
+    """For this process, which is to listen there soon. Nobody else is given it meanwhile, nor is this process once more."""
+    with reserving(THIS_PROCESS) as reservations:
+        port = _any_free(reservations)
+        reservations.add(port)
+    return port
 
 
 def is_free(port: int) -> bool:
@@ -48,11 +46,12 @@ def choose_ports(memory: Path, preferred: Mapping[str, int | None]) -> dict[str,
             for name in preferred
             if name in remembered and _is_ours_to_take(remembered[name], reservations)
         }
+        for port in chosen.values():
+            reservations.add(port)
         for name, preference in preferred.items():
             if name not in chosen:
                 chosen[name] = _first_free(preference, set(chosen.values()), reservations)
-        for port in chosen.values():
-            reservations.add(port)
+                reservations.add(chosen[name])
     if remembered | chosen != remembered:
         write_private(memory, json.dumps(remembered | chosen, indent=2))
     return chosen
@@ -61,9 +60,17 @@ def choose_ports(memory: Path, preferred: Mapping[str, int | None]) -> dict[str,
 def _first_free(preference: int | None, taken: set[int], reservations: Reservations) -> int:
     if preference and preference not in taken and _is_ours_to_take(preference, reservations):
         return preference
-    while (port := free_port()) in taken or reservations.is_anothers(port):
-        pass
-    return port
+    return _any_free(reservations)
+
+
+def _any_free(reservations: Reservations) -> int:
+    """Below the range that the kernel takes for outgoing connections: one of those may be gone before we listen on it."""
+    highest = max(_LOWEST + 1000, _first_outgoing_port() - 1)
+    for _ in range(_TRIES):
+        port = random.randint(_LOWEST, highest)  # noqa: S311 - spreads stacks on one machine, guards nothing
+        if not reservations.is_anybodys(port) and is_free(port):
+            return port
+    raise NoFreePort(f"no free port between {_LOWEST} and {highest}", fix="ss -ltn")
 
 
 def _is_ours_to_take(port: int, reservations: Reservations) -> bool:

@@ -1,3 +1,4 @@
+import random
 import socket
 import time
 from collections.abc import Iterator
@@ -20,8 +21,7 @@ def listening(port: int, address: str = "127.0.0.1") -> Iterator[None]:
 
 
 def test_the_documented_port_is_taken_when_it_is_free(tmp_path: Path) -> None:
-    with reserving("a farm that wants none") as reservations:  # another test's farm may have chosen it a moment ago
-        documented = next(port for port in iter(free_port, None) if not reservations.is_anothers(port))
+    documented = free_port()
     assert choose_ports(tmp_path / "ports.json", {"postgres": documented}) == {"postgres": documented}
 
 
@@ -73,6 +73,23 @@ def test_two_farms_that_choose_at_the_same_moment_choose_different_ports(tmp_pat
     second = choose_ports(tmp_path / "b.json", {"postgres": documented, "epmd": None})
     assert first["postgres"] == documented
     assert not set(first.values()) & set(second.values())
+
+
+def test_a_port_that_somebody_is_about_to_listen_on_is_given_to_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A farm's servers start one after the other, so its ports look free for a while; and a port asked for on its own does too."""
+    farm = choose_ports(tmp_path / "ports.json", {"early": None, "late": None})
+    alone = free_port()
+    drawn = iter([farm["early"], alone, farm["late"], (other := free_port()) + 1, other + 2, other + 3])
+    monkeypatch.setattr(random, "randint", lambda _lowest, _highest: next(drawn))
+    assert free_port() not in {*farm.values(), alone, other}
+
+
+def test_what_another_process_reserved_is_not_a_farms_to_take(tmp_path: Path) -> None:
+    with reserving("another process") as reservations:
+        reservations.add(documented := 14_999)
+    assert choose_ports(tmp_path / "ports.json", {"postgres": documented})["postgres"] != documented
 
 
 def test_a_reservation_ends_and_a_torn_file_is_no_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
