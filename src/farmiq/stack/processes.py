@@ -11,6 +11,8 @@ from pathlib import Path
 
 MARKER = "FARMIQ_STACK"
 
+# However short the asking was: a supervisor may start something in the very moment in which it is ended.
+_INSISTING_SECONDS = 10.0
 # Asked politely, SeaweedFS takes 15 s to stop and gains nothing by it.
 _NOT_ASKED = frozenset({"weed"})
 
@@ -90,8 +92,8 @@ def sweep(home: Path, patience_seconds: float = 10.0) -> list[Process]:
         process.signal(signal.SIGKILL if Path(process.command).name in _NOT_ASKED else signal.SIGTERM)
     _wait_for_end(found, patience_seconds)
     # Children that were born while we waited carry the mark too, so look again until there is nothing left.
-    deadline = time.monotonic() + patience_seconds
-    while remaining := leftovers(home):
+    deadline = time.monotonic() + _INSISTING_SECONDS
+    while remaining := leftovers(home) or _seen_again(home):
         ended += [process for process in remaining if process not in ended]
         for process in remaining:
             process.signal(signal.SIGKILL)
@@ -99,6 +101,12 @@ def sweep(home: Path, patience_seconds: float = 10.0) -> list[Process]:
         if time.monotonic() > deadline:  # looked at last, so that a machine which is very slow still insists once
             break
     return ended
+
+
+def _seen_again(home: Path) -> list[Process]:
+    """A program that is just being started shows no environment for an instant, so one look may miss it."""
+    time.sleep(0.05)
+    return leftovers(home)
 
 
 def _wait_for_end(processes: list[Process], seconds: float) -> None:

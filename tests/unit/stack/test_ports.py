@@ -78,7 +78,7 @@ def test_two_farms_that_choose_at_the_same_moment_choose_different_ports(tmp_pat
 def test_a_port_that_somebody_is_about_to_listen_on_is_given_to_nobody_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A farm's servers start one after the other, so its ports look free for a while; and a port asked for on its own does too."""
+    """A farm's servers start one after the other, so its ports look free for a while, as does a port asked for on its own."""
     farm = choose_ports(tmp_path / "ports.json", {"early": None, "late": None})
     alone = free_port()
     drawn = iter([farm["early"], alone, farm["late"], (other := free_port()) + 1, other + 2, other + 3])

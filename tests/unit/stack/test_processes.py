@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from farmiq.stack import processes
 from farmiq.stack.processes import MARKER, Process, family_of, leftovers, own_identity, process_of, sweep
 from support.waiting import wait_for
 
@@ -79,6 +80,24 @@ def test_a_sweep_kills_what_does_not_listen(spawn: Spawn, home: Path) -> None:
 def test_a_sweep_leaves_nothing_that_was_born_while_it_swept(spawn: Spawn, home: Path) -> None:
     spawn(REBORN, home)
     sweep(home, patience_seconds=2)
+    assert pids(home) == set()
+
+
+def test_a_sweep_with_little_patience_leaves_nothing_that_was_born_after_its_patience_had_ended(
+    spawn: Spawn, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As supervisors do that restart what they see dying, until they die themselves."""
+    wait, births = processes._wait_for_end, iter((STUBBORN, STUBBORN, STUBBORN))
+
+    def waiting(ended: list[Process], seconds: float) -> None:
+        wait(ended, seconds)
+        if program := next(births, None):
+            spawn(program, home)
+
+    monkeypatch.setattr(processes, "_wait_for_end", waiting)
+    spawn(STUBBORN, home)
+    sweep(home, patience_seconds=0)
+    assert next(births, None) is None
     assert pids(home) == set()
 
 
