@@ -140,20 +140,32 @@ async def drained(edge: Edge, database_url: str, sensors: Sensors, samples: int)
     # The gateway is there first: what is measured begins when a broker does.
     async with edge.gateway(database_url), edge.broker_running():
         costs, live = Costs(edge.processes), LiveSamples(edge, sensors)
-        # How long gateway and node wait before they try the broker again is not what is measured.
-        await until(lambda: stored_of(edge, sensors.device_id))
-        begun_at, before = time.perf_counter(), await stored_of(edge, sensors.device_id)
+        begun_at = await last_moment_without(edge, sensors.device_id)
         async with live.taken():
             await until_stored(edge, sensors.device_id, samples)
             seconds = time.perf_counter() - begun_at
         await live.until_all_stored()
         used = costs.by_process()
-    return Drained((samples - before) / seconds, live.seconds, used)
+    return Drained(samples / seconds, live.seconds, used)
 
 
-async def stored_of(edge: Edge, device_id: str) -> int:
-    query = "SELECT sum(upper(span) - lower(span)) FROM streams, unnest(received) AS span WHERE device_id = $1"
-    return int(await edge.pool.fetchval(query, device_id) or 0)
+async def last_moment_without(edge: Edge, device_id: str) -> float:
+    """How long gateway and node wait before they try the broker again is not what is measured: the clock starts when the
+    database was last seen without a sample."""
+    began_at = time.perf_counter()
+
+    async def has_begun() -> bool:
+        nonlocal began_at
+        asked_at = time.perf_counter()
+        if await edge.pool.fetchval(
+            "SELECT true FROM streams WHERE device_id = $1 AND NOT isempty(received)", device_id
+        ):
+            return True
+        began_at = asked_at
+        return False
+
+    await until(has_begun)
+    return began_at
 
 
 async def until_stored(edge: Edge, device_id: str, samples: int) -> None:
