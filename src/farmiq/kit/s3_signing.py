@@ -8,7 +8,7 @@ import hmac
 from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
 ALGORITHM: Final = "AWS4-HMAC-SHA256"
@@ -26,7 +26,7 @@ class Signer:
         self._access_key = access_key
         self._secret_key = secret_key
         self._region = region
-        self._key_of_day = ("", b"")
+        self._day = _Day("", "", "", b"")
 
     def presign(
         self,
@@ -39,35 +39,39 @@ class Signer:
         headers: Mapping[str, str] = _NOTHING,
         query: Mapping[str, str] = _NOTHING,
     ) -> str:
-        """Good for `expires_seconds` after `at`, and only together with these headers. Their names are in lower case."""
+        """Good for `expires_seconds` after `at`, and only together with these headers. All names are in lower case."""
         second = at.strftime("%Y%m%dT%H%M%SZ")
-        scope = f"{second[:8]}/{self._region}/s3/aws4_request"
+        day = self._on(second[:8])
         signed = sorted({**headers, "host": self._host}.items())
-        names = ";".join(name for name, _ in signed)
-        said = {
-            **query,
-            "X-Amz-Algorithm": ALGORITHM,
-            "X-Amz-Credential": f"{self._access_key}/{scope}",
-            "X-Amz-Date": second,
-            "X-Amz-Expires": str(expires_seconds),
-            "X-Amz-SignedHeaders": names,
-        }
-        asked = "&".join(f"{name}={quote(value, safe='')}" for name, value in sorted(said.items()))
+        names = [name for name, _ in signed]
+        # In the order of the names, as it is signed: capital letters come first.
+        asked = (
+            f"X-Amz-Algorithm={ALGORITHM}&X-Amz-Credential={day.credential}&X-Amz-Date={second}"
+            f"&X-Amz-Expires={expires_seconds}&X-Amz-SignedHeaders={'%3B'.join(names)}"
+        ) + "".join(f"&{name}={quote(value, safe='')}" for name, value in sorted(query.items()))
         path = f"/{bucket}/{quote(key)}"
         lines = "".join(f"{name}:{' '.join(value.split())}\n" for name, value in signed)
-        request = f"{method}\n{self._prefix}{path}\n{asked}\n{lines}\n{names}\nUNSIGNED-PAYLOAD"
-        to_sign = f"{ALGORITHM}\n{second}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
-        signature = _hmac(self._signing_key(second[:8]), to_sign).hex()
-        return f"{self._endpoint}{path}?{asked}&X-Amz-Signature={signature}"
+        request = f"{method}\n{self._prefix}{path}\n{asked}\n{lines}\n{';'.join(names)}\nUNSIGNED-PAYLOAD"
+        to_sign = f"{ALGORITHM}\n{second}\n{day.scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
+        return f"{self._endpoint}{path}?{asked}&X-Amz-Signature={_hmac(day.key, to_sign).hex()}"
 
-    def _signing_key(self, day: str) -> bytes:
-        """The same for a whole day."""
-        if self._key_of_day[0] != day:
+    def _on(self, date: str) -> "_Day":
+        if self._day.date != date:
+            scope = f"{date}/{self._region}/s3/aws4_request"
             key = f"AWS4{self._secret_key}".encode()
-            for part in (day, self._region, "s3", "aws4_request"):
+            for part in scope.split("/"):
                 key = _hmac(key, part)
-            self._key_of_day = (day, key)
-        return self._key_of_day[1]
+            self._day = _Day(date, scope, quote(f"{self._access_key}/{scope}", safe=""), key)
+        return self._day
+
+
+class _Day(NamedTuple):
+    """What all signatures of a day share. `credential` is as a query has it."""
+
+    date: str
+    scope: str
+    credential: str
+    key: bytes
 
 
 def _host_of(endpoint: str) -> str:
