@@ -39,7 +39,7 @@ class Signer:
         headers: Mapping[str, str] = _NOTHING,
         query: Mapping[str, str] = _NOTHING,
     ) -> str:
-        """Good for `expires_seconds` after `at`, and only together with these headers. All names are in lower case."""
+        """Good for `expires_seconds` after `at`, in UTC, and only together with these headers. All names are in lower case."""
         second = at.strftime("%Y%m%dT%H%M%SZ")
         day = self._on(second[:8])
         signed = sorted({**headers, "host": self._host}.items())
@@ -56,13 +56,14 @@ class Signer:
         return f"{self._endpoint}{path}?{asked}&X-Amz-Signature={_hmac(day.key, to_sign).hex()}"
 
     def _on(self, date: str) -> "_Day":
-        if self._day.date != date:
+        day = self._day  # threads may sign at once, around midnight too
+        if day.date != date:
             scope = f"{date}/{self._region}/s3/aws4_request"
             key = f"AWS4{self._secret_key}".encode()
             for part in scope.split("/"):
                 key = _hmac(key, part)
-            self._day = _Day(date, scope, quote(f"{self._access_key}/{scope}", safe=""), key)
-        return self._day
+            day = self._day = _Day(date, scope, quote(f"{self._access_key}/{scope}", safe=""), key)
+        return day
 
 
 class _Day(NamedTuple):
