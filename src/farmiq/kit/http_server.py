@@ -19,7 +19,6 @@ import msgspec
 import uvicorn
 from litestar import Litestar, MediaType, Request, Response, get
 from litestar.connection import ASGIConnection
-from litestar.datastructures import MutableScopeHeaders
 from litestar.enums import ScopeType
 from litestar.exceptions import HTTPException
 from litestar.handlers import BaseRouteHandler
@@ -31,6 +30,7 @@ from structlog.contextvars import bound_contextvars, get_contextvars
 
 from farmiq import __version__
 from farmiq.kit.errors import FarmiqError, Fatal, Rejected, Transient
+from farmiq.kit.http_protocol import WholeAnswers
 from farmiq.kit.ids import new_trace_id
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.logging import get_logger
@@ -42,7 +42,7 @@ log = get_logger(__name__)
 # Longer than any caller keeps an idle connection, or a request could meet one that is just being closed.
 KEEPALIVE_SECONDS = 60
 
-_TRACE = re.compile(r"^[A-Za-z0-9._:-]{1,128}\Z")
+_TRACE = re.compile(rb"^[A-Za-z0-9._:-]{1,128}\Z")
 
 
 class ApiError(FarmiqError):
@@ -94,7 +94,7 @@ async def serve_http(
         server_header=False,
         timeout_graceful_shutdown=10,
         timeout_keep_alive=KEEPALIVE_SECONDS,
-        h11_max_incomplete_event_size=64 * 1024,
+        http=WholeAnswers,
     )
     listener = _listen(settings)
     server = _Server(config)
@@ -149,15 +149,16 @@ class CarryIds:
         if scope["type"] != ScopeType.HTTP:
             await self._app(scope, receive, send)
             return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        ids = {name: _accepted(headers.get(name)) for name in ("x-trace-id", "x-request-id")}
+        headers = dict(scope["headers"])
+        trace_id, request_id = (_accepted(headers.get(name)) for name in (b"x-trace-id", b"x-request-id"))
+        ids = ((b"x-trace-id", trace_id.encode()), (b"x-request-id", request_id.encode()))
 
         async def send_with_ids(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableScopeHeaders.from_message(message).update(ids)
+                message["headers"] = [*message["headers"], *ids]
             await send(message)
 
-        with bound_contextvars(trace_id=ids["x-trace-id"], request_id=ids["x-request-id"]):
+        with bound_contextvars(trace_id=trace_id, request_id=request_id):
             await self._app(scope, receive, send_with_ids)
 
 
@@ -246,9 +247,9 @@ def _assets() -> Any:
     return create_static_files_router(path="/api-docs/assets", directories=[folder], include_in_schema=False)
 
 
-def _accepted(value: str | None) -> str:
+def _accepted(value: bytes | None) -> str:
     """A caller's id if it is harmless to log, else one of ours."""
-    return value if value and _TRACE.match(value) else new_trace_id()
+    return value.decode() if value and _TRACE.match(value) else new_trace_id()
 
 
 class _Server(uvicorn.Server):

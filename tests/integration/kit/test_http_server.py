@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 from litestar import get, post
 from litestar.params import FromPath, JSONBody, QueryParameter
+from litestar.response import Stream
 from prometheus_client import Counter
 from structlog.contextvars import get_contextvars
 from structlog.testing import capture_logs
@@ -65,6 +66,23 @@ async def secret() -> str:
     return "open"
 
 
+PIECES: asyncio.Queue[bytes] = asyncio.Queue()
+
+
+@get("/api/v1/pieces")
+async def pieces() -> Stream:
+    async def come() -> AsyncIterator[bytes]:
+        while piece := await PIECES.get():
+            yield piece
+
+    return Stream(come())
+
+
+@get("/api/v1/zeros", media_type="application/octet-stream")
+async def zeros(size: Annotated[int, QueryParameter()]) -> bytes:
+    return bytes(size)
+
+
 class Served:
     def __init__(self, life: Lifetime, url: str, session: aiohttp.ClientSession) -> None:
         self.life = life
@@ -83,7 +101,7 @@ class Served:
 async def served() -> AsyncIterator[Served]:
     life = Lifetime("edge-test")
     settings = HttpSettings(port=free_port())
-    handlers = [show_ids, store, count, fail, secret]
+    handlers = [show_ids, store, count, fail, secret, pieces, zeros]
     serving = asyncio.create_task(serve_http(life, settings, handlers, body_bytes_max=BODY_BYTES_MAX))
     async with open_session("test") as session:
         served = Served(life, f"http://127.0.0.1:{settings.port}", session)
@@ -287,6 +305,22 @@ async def test_a_request_under_way_is_answered_before_the_port_closes() -> None:
 
         assert (await asyncio.wait_for(asking, 15)).body == b"done"
         await asyncio.wait_for(serving, 15)
+
+
+async def test_the_head_of_an_answer_does_not_wait_for_a_body_that_comes_in_pieces(served: Served) -> None:
+    async with aiohttp.ClientSession() as session, session.get(f"{served.url}/api/v1/pieces") as answer:
+        assert answer.status == 200
+        assert PIECES.empty()
+        for piece in (b"one", b"two"):
+            PIECES.put_nowait(piece)
+            assert await answer.content.readexactly(len(piece)) == piece
+        PIECES.put_nowait(b"")
+        assert await answer.read() == b""
+
+
+async def test_an_answer_is_whole_whatever_its_size(served: Served) -> None:
+    for size in (0, 1, 1000, 64 * 1024, 64 * 1024 + 1, 3_000_000):
+        assert len((await served.ask(f"/api/v1/zeros?size={size}")).body) == size
 
 
 async def test_a_port_that_is_taken_is_named(served: Served) -> None:

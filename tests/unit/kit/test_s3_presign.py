@@ -6,8 +6,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from farmiq.kit.s3 import SIGNED_HEADERS, ObjectStore, UnsafePresign, check_signature
+from farmiq.kit.s3 import ObjectStore
 
+SIGNED_HEADERS = {"content-length", "content-type", "host", "if-none-match", "x-amz-checksum-sha256"}
 SHA256 = hashlib.sha256(b"picture").digest()
 
 
@@ -30,21 +31,6 @@ def test_size_type_checksum_and_newness_are_signed_and_nothing_else_is_in_the_ur
     assert not [name for name in query if not name.startswith("X-Amz-")]
     assert set(upload.headers) | {"host"} == SIGNED_HEADERS
     assert "hunter2" not in upload.url
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "X-Amz-SignedHeaders=host",
-        "X-Amz-SignedHeaders=content-length%3Bcontent-type%3Bhost%3Bif-none-match",
-        "",
-        f"X-Amz-SignedHeaders={'%3B'.join(sorted(SIGNED_HEADERS))}&x-amz-checksum-crc32=AAAAAA%3D%3D",
-        f"X-Amz-SignedHeaders={'%3B'.join(sorted(SIGNED_HEADERS))}&X-Amz-Sdk-Checksum-Algorithm=CRC32",
-    ],
-)
-def test_a_url_that_a_library_signed_differently_is_not_handed_out(query: str) -> None:
-    with pytest.raises(UnsafePresign):
-        check_signature(f"http://127.0.0.1:1/media/key?{query}")
 
 
 @pytest.mark.parametrize("expires_seconds", [0, -1, 301, 86_400])

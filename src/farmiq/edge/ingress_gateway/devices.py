@@ -61,6 +61,11 @@ _REGISTERED = """
       FROM devices WHERE $1::text IS NULL OR tenant_id = $1
 """
 _HOLDER = "SELECT * FROM devices WHERE http_token_hash = $1 AND revoked_at IS NULL"
+IS_HOLDER: Final = """
+    EXISTS (SELECT FROM devices WHERE http_token_hash = {hash} AND revoked_at IS NULL
+               AND (tenant_id, farm_id, barn_id, device_id) = ({tenant_id}, {farm_id}, {barn_id}, {device_id}))
+"""
+"""For a statement of another owner that may do nothing unless this very device holds the token: asking and doing are one."""
 
 
 class DeviceTaken(Rejected):
@@ -146,7 +151,7 @@ async def add(connection: Connection, origin: Origin, kind: str, credential: Cre
         origin.barn_id,
         kind,
         credential.mqtt_password_hash,
-        _hash(credential.http_token),
+        hash_of(credential.http_token),
     )
     if row is not None:
         return _device(row)
@@ -159,7 +164,7 @@ async def add(connection: Connection, origin: Origin, kind: str, credential: Cre
 
 async def rotate(connection: Connection, device_id: str, credential: Credential) -> Device:
     """Replace a device's secrets. The old token opens nothing from the commit on."""
-    row = await connection.fetchrow(_ROTATE, device_id, credential.mqtt_password_hash, _hash(credential.http_token))
+    row = await connection.fetchrow(_ROTATE, device_id, credential.mqtt_password_hash, hash_of(credential.http_token))
     if row is not None:
         return _device(row)
     await find(connection, device_id)
@@ -199,7 +204,7 @@ async def logins(connection: Connection) -> list[tuple[Device, str | None]]:
 
 async def holder_of(connection: Connection, http_token: str) -> Device | None:
     """The device with this token, unless it was revoked. Looking a hash up tells an attacker nothing by the time it takes."""
-    row = await connection.fetchrow(_HOLDER, _hash(http_token))
+    row = await connection.fetchrow(_HOLDER, hash_of(http_token))
     return None if row is None else _device(row)
 
 
@@ -215,5 +220,5 @@ def _device(row: asyncpg.Record) -> Device:
     return Device(*(row[name] for name in Device.__struct_fields__))
 
 
-def _hash(token: str) -> bytes:
+def hash_of(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()

@@ -18,19 +18,18 @@ from msgspec.structs import replace
 from structlog.contextvars import get_contextvars
 
 from farmiq.contracts.media import PresignAnswer, PresignRequest
-from farmiq.edge.ingress_gateway import devices
 from farmiq.edge.media_store import store
 from farmiq.edge.media_store.counters import Counters
-from farmiq.edge.media_store.handlers import NameTaken, admit
+from farmiq.edge.media_store.handlers import NameTaken, admit, holder_of
 from farmiq.edge.media_store.inspection import Inspector
 from farmiq.edge.media_store.names import names_for
 from farmiq.edge.media_store.picture import NewPicture, Picture, ShownState
-from farmiq.edge.media_store.screening import UNKNOWN_MEDIA, content_url, key_of, refuse_request
+from farmiq.edge.media_store.screening import UNKNOWN_MEDIA, content_url, key_of, refuse_size, stranger
 from farmiq.edge.media_store.settings import MediaStoreSettings
 from farmiq.edge.media_store.worker import LEASE_SECONDS
 from farmiq.kit.clock import Clock
 from farmiq.kit.http_server import ApiError
-from farmiq.kit.postgres import Connection, Pool
+from farmiq.kit.postgres import Pool
 from farmiq.kit.s3 import ObjectStore
 from farmiq.timeseries.asking import asking
 from farmiq.timeseries.stream import Origin
@@ -62,19 +61,21 @@ def device_routes(
         With `contentLength` and `sha256` the URL is the object store's own, for that very body. Without them it leads back here,
         where the bytes are counted and checked as they come. Tenant, farm, barn and device must be those of the token.
         """
+        token = bearer_of(request)
+        refuse_size(data, settings.media_bytes_max)
+        said = Origin(data.tenant_id, data.farm_id, data.barn_id, data.device_id)
         async with asking(pool) as connection, counting_throttled(inspector.counters):
-            origin = await authenticate(connection, request)
-            refuse_request(origin, data, settings.media_bytes_max)
             trace_id = data.trace_id or str(get_contextvars()["trace_id"])
             expires_at = clock.now() + timedelta(seconds=settings.media_url_seconds)
             base_url = settings.media_public_url or str(request.base_url)
-            for media_id in names_for(origin, data):
-                new = _picture(media_id, origin, data, bucket, expires_at, trace_id)
+            for media_id in names_for(said, data):
+                new = _picture(media_id, said, data, bucket, expires_at, trace_id)
                 new, answer, way = sign(signer, new, base_url, settings.media_url_seconds)
                 with contextlib.suppress(NameTaken):  # the last name is new
                     await admit(
                         connection,
                         new,
+                        token,
                         presigns_per_minute=settings.media_presigns_per_minute,
                         first_check_seconds=settings.media_sweep_seconds,
                     )
@@ -93,7 +94,7 @@ def device_routes(
         waits for a picture that turns out not to be there.
         """
         async with asking(pool) as connection:
-            origin = await authenticate(connection, request)
+            origin = await holder_of(connection, bearer_of(request))
         if looking.locked():
             return _answer(await _noted(pool, origin, media_id, 0.0, is_awaited=awaited), is_looked_at=False)
         async with looking:
@@ -106,15 +107,12 @@ def device_routes(
     return [presign, complete]
 
 
-async def authenticate(connection: Connection, request: AnyRequest) -> Origin:
-    """The device that holds this token, and where it stands."""
+def bearer_of(request: AnyRequest) -> str:
+    """A device's token. Whose it is, the database knows."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    device = None
-    if scheme.lower() == "bearer" and token:
-        device = await devices.holder_of(connection, token)
-    if device is None:
-        raise ApiError(401, "unauthorized", "This route needs a device's HTTP token: Authorization: Bearer <token>")
-    return device.origin
+    if scheme.lower() != "bearer" or not token:
+        raise stranger()
+    return token
 
 
 def sign(

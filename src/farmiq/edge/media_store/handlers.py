@@ -11,8 +11,10 @@ from farmiq import outbox
 from farmiq.contracts import event_types
 from farmiq.contracts.media import MediaStored
 from farmiq.edge.alerts import about_picture, raise_alert
+from farmiq.edge.ingress_gateway import devices
 from farmiq.edge.media_store import store
 from farmiq.edge.media_store.picture import NewPicture, Picture, ShownState
+from farmiq.edge.media_store.screening import refuse_identity, stranger
 from farmiq.edge.media_store.verdicts import Again, GivenUp, Sound, Unfit, disagreement
 from farmiq.edge.sync_forwarder.intake import PictureToSend, follow_picture
 from farmiq.edge.vision_inference import intake as vision_inference
@@ -22,6 +24,7 @@ from farmiq.kit.errors import Rejected
 from farmiq.kit.http_server import ApiError
 from farmiq.kit.postgres import Connection, Pool
 from farmiq.timeseries.asking import asking
+from farmiq.timeseries.stream import Origin
 
 # As live samples: a picture's event is small, and the bytes that follow it take their own way.
 PRIORITY: Final = 10
@@ -48,22 +51,39 @@ class Settled(Struct, frozen=True):
 
 
 async def admit(
-    connection: Connection, new: NewPicture, *, presigns_per_minute: int, first_check_seconds: float
+    connection: Connection, new: NewPicture, token: str, *, presigns_per_minute: int, first_check_seconds: float
 ) -> None:
-    """The row is committed before the URL is handed out: no upload is ever a stranger here. `NameTaken`: nothing was changed."""
+    """The row is committed before the URL is handed out: no upload is ever a stranger here. `NameTaken`: nothing was changed.
+
+    The picture is its device's only if the token is, which the same statement finds out. Why it did nothing is asked afterwards.
+    """
     try:
-        wait_seconds = await store.add_in_turn(
-            connection, new, per_minute=presigns_per_minute, first_check_seconds=first_check_seconds
+        is_admitted = await store.add_in_turn(
+            connection,
+            new,
+            devices.hash_of(token),
+            per_minute=presigns_per_minute,
+            first_check_seconds=first_check_seconds,
         )
     except asyncpg.UniqueViolationError as error:
         raise NameTaken(f"there is a picture {new.media_id} already") from error
-    if wait_seconds:
+    if not is_admitted:
+        refuse_identity(await holder_of(connection, token), new.origin)
+        wait_seconds = await store.turn_in_seconds(connection, new.origin.device_id, presigns_per_minute)
         raise ApiError(
             429,
             "too_fast",
             f"This device may ask for {presigns_per_minute} upload URLs a minute",
             retry_after_seconds=int(wait_seconds + 0.999),
         )
+
+
+async def holder_of(connection: Connection, token: str) -> Origin:
+    """The device that holds this token, and where it stands."""
+    device = await devices.holder_of(connection, token)
+    if device is None:
+        raise stranger()
+    return device.origin
 
 
 async def settle(pool: Pool, picture: Picture, finding: Sound | Unfit | GivenUp | Again, at: datetime) -> Settled:

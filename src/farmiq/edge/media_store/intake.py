@@ -47,8 +47,9 @@ class SessionPictures(Struct, frozen=True):
 async def announce(connection: Connection, announcements: Sequence[Announcement]) -> list[Announced]:
     """Devices say that pictures are in the object store. Answers in the same order; repeating it changes nothing.
 
-    The pictures are looked at soon after the commit. One that this edge never signed a URL for (its database was restored, or
-    the device is mistaken) is refused: the device asks for a URL and uploads it again.
+    The pictures are looked at soon after the commit: at once when the caller tells of it with `outbox.Announcer.announce`. One
+    that this edge never signed a URL for (its database was restored, or the device is mistaken) is refused: the device asks for
+    a URL and uploads it again.
     """
     known = await store.lock_all(connection, [announcement.captured.media_id for announcement in announcements])
     return [await _announce(connection, announcement, known) for announcement in announcements]

@@ -19,6 +19,7 @@ from farmiq.kit.postgres import open_pool, ping, require_schema
 from farmiq.kit.s3_settings import ObjectStoreSettings, open_store
 from farmiq.kit.settings import load
 from farmiq.outbox import Announcer
+from farmiq.outbox.wakeup import Wakeup, listen
 
 
 async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
@@ -33,21 +34,23 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
         ):
             life.ready_when("database", lambda: ping(pool))
             life.ready_when("object_store", lambda: require_bucket(objects, bucket))
-            announcer, counters = Announcer(pool), Counters(life.registry)
+            announcer, counters, wakeup = Announcer(pool), Counters(life.registry), Wakeup()
             inspector = Inspector(pool, objects, pictures, settings, announcer, counters, life.clock)
             routes = [
                 *device_routes(pool, signer, bucket, inspector, settings, life.clock),
                 *upload_routes(pool, objects, settings, counters, life.clock),
                 *read_routes(pool, signer, [require_bearer(settings.admin_token)], life.clock),
             ]
-            looking = look_for_pictures(life, inspector, settings.media_checks_at_once)
+            loops = (
+                listen(settings.database_url, wakeup, service=life.service),
+                look_for_pictures(life, inspector, wakeup, settings.media_checks_at_once),
+                count_pictures(life, inspector),
+                keep_jobs(life, pool, housekeeping, instance_id(life.service, environ)),
+            )
             try:
                 async with asyncio.TaskGroup() as group:
-                    group.create_task(life.until_stopped(looking))
-                    group.create_task(life.until_stopped(count_pictures(life, inspector)))
-                    group.create_task(
-                        life.until_stopped(keep_jobs(life, pool, housekeeping, instance_id(life.service, environ)))
-                    )
+                    for loop in loops:
+                        group.create_task(life.until_stopped(loop))
                     group.create_task(serve_http(life, settings, routes, body_bytes_max=HTTP_BODY_BYTES_MAX))
             finally:
                 await announcer.close()

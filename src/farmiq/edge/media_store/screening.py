@@ -14,13 +14,19 @@ OTHER_SESSION = "other_session"
 OTHER_PICTURE = "other_picture"
 
 
-def refuse_request(origin: Origin, asked: PresignRequest, bytes_max: int) -> None:
+def stranger() -> ApiError:
+    return ApiError(401, "unauthorized", "This route needs a device's HTTP token: Authorization: Bearer <token>")
+
+
+def refuse_identity(origin: Origin, said: Origin) -> None:
     """The body may repeat what the credential says. It may not say anything else."""
-    said = Origin(asked.tenant_id, asked.farm_id, asked.barn_id, asked.device_id)
     wrong = [name for name in Origin.__struct_fields__ if getattr(said, name) != getattr(origin, name)]
     if wrong:
         named = ", ".join(_camel(name) for name in wrong)
         raise ApiError(403, "identity_mismatch", f"The token belongs to another device than the body says: {named}")
+
+
+def refuse_size(asked: PresignRequest, bytes_max: int) -> None:
     if asked.content_length is not None and asked.content_length > bytes_max:
         raise ApiError(
             413, "picture_too_large", f"contentLength is {asked.content_length}, at most {bytes_max} are taken"

@@ -7,6 +7,7 @@ from uuid import UUID
 import asyncpg
 
 from farmiq.contracts.timestamps import EARLIEST, LATEST
+from farmiq.edge.ingress_gateway import devices
 from farmiq.edge.media_store.picture import NewPicture, Picture, picture_of
 from farmiq.edge.media_store.retention import OldPicture
 from farmiq.edge.media_store.verdicts import Sound, Unfit
@@ -23,12 +24,13 @@ _INTO = """
             sha256, captured_at, expires_at, trace_id, upload_token_hash, next_check_at)
     SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, now() + make_interval(secs => $17)
 """
+_IS_HOLDER = devices.IS_HOLDER.format(hash="$19", tenant_id="$2", farm_id="$3", barn_id="$4", device_id="$5")
 # `used_to` runs ahead of the clock by one share of a minute for each URL, and by a minute at most. One statement is one
 # transaction and one way to the database: a station waits for this before each picture.
 _ADD_IN_TURN = f"""
     WITH turn AS (
       INSERT INTO media_presign_pace AS pace (device_id, used_to)
-      VALUES ($5, clock_timestamp() + interval '1 minute' / $18::int)
+      SELECT $5, clock_timestamp() + interval '1 minute' / $18::int WHERE {_IS_HOLDER}
       ON CONFLICT (device_id) DO UPDATE
          SET used_to = greatest(pace.used_to, clock_timestamp()) + interval '1 minute' / $18::int
        WHERE greatest(pace.used_to, clock_timestamp()) + interval '1 minute' / $18::int
@@ -137,11 +139,16 @@ _TALLY = """
 """
 
 
-async def add_in_turn(connection: Connection, new: NewPicture, *, per_minute: int, first_check_seconds: float) -> float:
-    """0 when the device had its turn and the picture is there, else after how many seconds it may ask again."""
-    if await connection.fetchval(_ADD_IN_TURN, *_values(new, first_check_seconds), per_minute):
-        return 0.0
-    return max(1.0, await connection.fetchval(_TURN_IN, new.origin.device_id, per_minute) or 0.0)
+async def add_in_turn(
+    connection: Connection, new: NewPicture, token_hash: bytes, *, per_minute: int, first_check_seconds: float
+) -> bool:
+    """True when the picture is there: the token is that of its device, and the device had its turn."""
+    return bool(await connection.fetchval(_ADD_IN_TURN, *_values(new, first_check_seconds), per_minute, token_hash))
+
+
+async def turn_in_seconds(connection: Connection, device_id: str, per_minute: int) -> float:
+    """After how long a device that came too fast may ask again."""
+    return max(1.0, await connection.fetchval(_TURN_IN, device_id, per_minute) or 0.0)
 
 
 async def add(connection: Connection, new: NewPicture, *, first_check_seconds: float) -> None:

@@ -10,9 +10,12 @@ from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import RETRY
 from farmiq.kit.retry import Backoff
+from farmiq.outbox.wakeup import Wakeup
 
 LOOK_SECONDS: Final = 0.5
-"""The announcement comes from another process, inside its transaction: nothing wakes us, and looking costs one index page."""
+"""When nothing wakes us: for uploads that nobody announced, and those that are looked for again. Looking costs one index page."""
+QUIET_SECONDS: Final = 0.05
+"""Every event of the edge wakes us, not only announcements: so often at most."""
 LEASE_SECONDS: Final = 30.0
 """How long a picture waits when whoever was looking at it died. Looking twice at one does no harm."""
 COUNT_SECONDS: Final = 15.0
@@ -24,21 +27,20 @@ AWAY: Final[tuple[type[BaseException], ...]] = (Transient, *RETRY)
 log = get_logger(__name__)
 
 
-async def look_for_pictures(life: Lifetime, inspector: Inspector, at_once: int) -> None:
+async def look_for_pictures(life: Lifetime, inspector: Inspector, wakeup: Wakeup, at_once: int) -> None:
     """Until the service stops. Cut anywhere, it has only delayed what it held by the lease."""
     backoff = Backoff(base_seconds=LOOK_SECONDS, cap_seconds=PAUSE_SECONDS_MAX)
-    is_running = True
-    while is_running:
+    while not life.stopping.is_set():
         try:
             found = await look(inspector, at_once)
-            backoff.reset()
         except AWAY as error:
             log.warning("pictures_not_looked_for", reason=str(error) or type(error).__name__)
-            found = None
-        if found:
-            is_running = not life.stopping.is_set()
-        else:
-            is_running = await life.pause(backoff.next_seconds() if found is None else LOOK_SECONDS)
+            await life.pause(backoff.next_seconds())
+            continue
+        backoff.reset()
+        if not found:
+            await life.pause(QUIET_SECONDS)
+            await wakeup.wait(life, LOOK_SECONDS)
 
 
 async def look(inspector: Inspector, at_once: int) -> int:

@@ -5,12 +5,14 @@ from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID, uuid4
 
+import pytest
 import pytest_asyncio
 
 from farmiq.contracts.weighvision import ImageCaptured
-from farmiq.edge.media_store import intake
+from farmiq.edge.media_store import intake, worker
 from farmiq.edge.media_store.intake import Announcement, SessionPictures
 from farmiq.kit.postgres import Pool
+from farmiq.outbox import Announcer
 from farmiq.timeseries.stream import Origin
 from support.media_world import STATION, Station, assert_stored_once, station, stored_events
 from support.picture_files import picture
@@ -56,6 +58,20 @@ async def test_the_mqtt_event_brings_the_look_and_binds_the_session(edge_pool: P
     again = await announce(edge_pool, media_id, session_id)
     assert (again.refusal, again.state) == (None, "stored")
     await assert_stored_once(edge_pool, [media_id])
+
+
+async def test_the_word_of_the_gateways_commit_wakes_the_worker(
+    edge_pool: Pool, edge_url: str, s3: S3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "LOOK_SECONDS", 3600.0)
+    announcer = Announcer(edge_pool)
+    async with station(edge_pool, edge_url, s3) as scale:
+        for _ in range(2):
+            media_id = await scale.upload(JPEG, sessionId=str(uuid4()))
+            await announce(edge_pool, media_id)
+            announcer.announce()
+            await until_stored(edge_pool, media_id)
+    await announcer.close()
 
 
 async def test_an_announcement_that_is_rolled_back_was_never_made(edge_pool: Pool, scale: Station) -> None:

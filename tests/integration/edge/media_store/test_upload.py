@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 import pytest
 import pytest_asyncio
 
+from farmiq.edge.ingress_gateway import devices
 from farmiq.edge.media_store import inspection
 from farmiq.edge.media_store.picture import Picture
 from farmiq.kit.clock import Clock
@@ -139,6 +140,36 @@ async def test_a_body_that_says_another_identity_is_refused_and_leaves_no_row(ed
         assert (answer.status, answer.code) == (403, "identity_mismatch")
         assert name in answer.body["error"]["message"]
     assert await edge_pool.fetchval("SELECT count(*) FROM media_objects") == 0
+    assert await edge_pool.fetchval("SELECT count(*) FROM media_presign_pace") == 0
+
+
+async def test_a_token_speaks_for_no_other_device_and_costs_it_no_turn(edge_pool: Pool, scale: Station) -> None:
+    neighbour = Origin("demo", "farm-1", "barn-1", "scale-2")
+    await register(edge_pool, neighbour)
+    path, body = "/api/v1/media/images/presign", request_for(neighbour, JPEG)
+    for token, status in ((None, 403), ("guessed", 401)):
+        assert (await scale.call("POST", path, token=token, json=body)).status == status
+    assert await edge_pool.fetchval("SELECT count(*) FROM media_objects") == 0
+    assert await edge_pool.fetchval("SELECT count(*) FROM media_presign_pace") == 0
+
+
+async def test_a_stranger_does_not_learn_which_pictures_are_there(edge_pool: Pool, scale: Station) -> None:
+    path, body = "/api/v1/media/images/presign", request_for(STATION, JPEG)
+    assert (await scale.presign(JPEG)).status == 200
+    answers = [
+        await scale.call("POST", path, token="guessed", json={**body, **change})
+        for change in ({}, {"capturedAt": "2026-05-04T10:06:00Z"})
+    ]
+    assert [(answer.status, answer.code) for answer in answers] == [(401, "unauthorized")] * 2
+
+
+async def test_new_secrets_hold_from_the_commit_on(edge_pool: Pool, scale: Station) -> None:
+    assert (await scale.presign(JPEG)).status == 200
+    async with edge_pool.acquire() as connection:
+        await devices.rotate(connection, STATION.device_id, devices.Credential("$7$unused", "the new token"))
+    path, body = "/api/v1/media/images/presign", request_for(STATION, JPEG)
+    assert (await scale.presign(JPEG)).status == 401
+    assert (await scale.call("POST", path, token="the new token", json=body)).status == 200
 
 
 async def test_a_stranger_and_a_revoked_device_get_nothing(edge_pool: Pool, scale: Station) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from farmiq.contracts.media import PresignRequest
 from farmiq.edge.media_store.retention import OldPicture, judge
-from farmiq.edge.media_store.screening import content_url, key_of, refuse_request
+from farmiq.edge.media_store.screening import content_url, key_of, refuse_identity, refuse_size
 from farmiq.kit.http_server import ApiError
 from farmiq.timeseries.stream import Origin
 
@@ -30,13 +30,17 @@ def test_the_key_has_the_documented_pattern_and_is_made_of_the_credential() -> N
 
 
 def test_the_body_may_repeat_the_credential_and_say_nothing_else() -> None:
-    refuse_request(ORIGIN, ASKED, 1000)
-    for origin in (Origin("other", "farm-1", "barn-1", "scale-1"), Origin("demo", "farm-1", "barn-1", "scale-2")):
+    refuse_identity(ORIGIN, ORIGIN)
+    for said in (Origin("other", "farm-1", "barn-1", "scale-1"), Origin("demo", "farm-1", "barn-1", "scale-2")):
         with pytest.raises(ApiError) as refusal:
-            refuse_request(origin, ASKED, 1000)
+            refuse_identity(ORIGIN, said)
         assert refusal.value.status == 403
+
+
+def test_a_picture_may_be_as_large_as_is_taken_and_no_larger() -> None:
+    refuse_size(ASKED, 1000)
     with pytest.raises(ApiError) as too_large:
-        refuse_request(ORIGIN, ASKED, 999)
+        refuse_size(ASKED, 999)
     assert (too_large.value.status, too_large.value.code) == (413, "picture_too_large")
 
 
