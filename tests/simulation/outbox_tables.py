@@ -13,6 +13,7 @@ import msgspec
 
 from farmiq.edge.sync_forwarder import store as sync_store
 from farmiq.outbox import backlog, claim, fencing, recovery, renew, settle, suspects, verdicts
+from farmiq.outbox.event import ClaimedEvent
 from simulation.database import Database, Row, Statement, Tables
 
 append = import_module("farmiq.outbox.append")  # the package gives its name to the function
@@ -107,14 +108,17 @@ def _claim(
         for row in waiting[:limit]
     ]
     database.tables["outbox"].update({row.id: row for row in claimed})
-    names = (
-        "id", "claim_token", "attempt_count", "tenant_id", "farm_id", "barn_id", "device_id", "session_id", "event_type",
-        "occurred_at", "created_at", "trace_id", "priority", "payload",
-    )  # fmt: skip
-    return [
-        Row(((name, getattr(row, name)) for name in names), is_suspect=row.code == verdicts.LEASE_EXPIRED)
-        for row in claimed
-    ]
+    return [_claimed(row) for row in claimed]
+
+
+def _claimed(row: OutboxRow) -> Row:
+    told = {
+        **row._asdict(),
+        "occurred_at": row.occurred_at or row.created_at,
+        "is_time_known": row.occurred_at is not None,
+        "is_suspect": row.code == verdicts.LEASE_EXPIRED,
+    }
+    return Row((name, told[name]) for name in ClaimedEvent.__struct_fields__)
 
 
 def _sending(database: Database, ids: Sequence[UUID], tokens: Sequence[int]) -> int:

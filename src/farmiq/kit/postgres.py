@@ -146,7 +146,7 @@ def _jsonb_out(value: Any) -> bytes:
 
 
 def _jsonb_in(data: bytes) -> msgspec.Raw:
-    return msgspec.Raw(bytes(data[1:]))
+    return msgspec.Raw(data[1:])
 
 
 async def _wait(backoff: Backoff, url: str, error: BaseException) -> float:

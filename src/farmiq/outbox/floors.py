@@ -33,7 +33,7 @@ class Floors:
         """The floors move to the last of them, in the order of the claim: down again where older ones were found."""
         known = self._floors.setdefault(tenant_id, {})
         for event in events:
-            if event.occurred_at is not None:
+            if event.is_time_known:
                 known[event.priority] = Floor(event.priority, event.occurred_at)
 
     def forget_others(self, tenant_ids: Sequence[str]) -> None:

@@ -34,7 +34,7 @@ class Failure(Struct, frozen=True):
         msgspec.structs.force_setattr(self, "message", storable(self.message))
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class Outcome(Struct, frozen=True, kw_only=True, gc=False):
     """What `settle` writes to one row."""
 
     lease: Lease

@@ -11,6 +11,7 @@ from farmiq.kit.postgres import Pool
 from farmiq.outbox import Event, append
 from farmiq.outbox.claim import claim, waiting_tenants
 from farmiq.outbox.event import ClaimedEvent
+from farmiq.outbox.verdicts import LEASE_EXPIRED
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -64,8 +65,37 @@ async def test_a_row_that_an_operator_inserts_by_hand_is_claimed(pool: Pool) -> 
         "INSERT INTO sync_outbox (id, tenant_id, event_type, status, next_attempt_at, payload_json)"
         " VALUES (gen_random_uuid(), 'tenant-1', 'test.event', 'pending', NOW(), '{\"test\": 1}')"
     )
+    created_at = await pool.fetchval("SELECT created_at FROM sync_outbox")
     (event,) = await take(pool, tenant_id="tenant-1")
-    assert (event.occurred_at, event.trace_id, bytes(event.payload)) == (None, None, b'{"test": 1}')
+    assert (event.occurred_at, event.is_time_known) == (created_at, False)
+    assert (event.trace_id, bytes(event.payload)) == (None, b'{"test": 1}')
+
+
+async def test_every_field_of_a_claimed_event_is_its_own_column(pool: Pool) -> None:
+    """They are filled by their places, so that two of the same type could change theirs unseen."""
+    fields: dict[str, Any] = {
+        "farm_id": "f",
+        "barn_id": "b",
+        "device_id": "d",
+        "session_id": new_id(),
+        "trace_id": "t",
+        "priority": 7,
+    }
+    (event_id,) = await fill(pool, 1, **fields, event_type="e", payload=msgspec.Raw(b"[1]"))
+    await pool.execute("UPDATE sync_outbox SET claim_token = 3, attempt_count = 5, last_error_code = $1", LEASE_EXPIRED)
+    (event,) = await take(pool)
+    assert msgspec.structs.asdict(event) == {
+        **fields,
+        "id": event_id,
+        "claim_token": 4,
+        "attempt_count": 5,
+        "tenant_id": "demo",
+        "event_type": "e",
+        "occurred_at": NOON,
+        "is_time_known": True,
+        "is_suspect": True,
+        "payload": msgspec.Raw(b"[1]"),
+    }
 
 
 async def test_concurrent_claimers_never_overlap_and_leave_nothing_behind(pool: Pool) -> None:

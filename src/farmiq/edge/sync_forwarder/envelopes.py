@@ -65,8 +65,8 @@ def _envelope(event: ClaimedEvent) -> BusEnvelope:
         barn_id=event.barn_id,
         device_id=event.device_id,
         session_id=event.session_id,
-        # The columns may be empty in a row that was inserted by hand; what stands here then is the same on every attempt.
-        occurred_at=event.occurred_at or event.created_at,
+        occurred_at=event.occurred_at,
+        # The column may be empty in a row that was inserted by hand; what stands here then is the same on every attempt.
         trace_id=event.trace_id or event.id.hex,
         payload=event.payload,
     )

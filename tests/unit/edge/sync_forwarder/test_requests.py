@@ -35,7 +35,7 @@ def item(number: int, size: int = 10, attempt_count: int = 0) -> Sealed:
         session_id=None,
         event_type="test.event",
         occurred_at=NOON,
-        created_at=NOON,
+        is_time_known=True,
         trace_id=None,
         priority=0,
         is_suspect=False,

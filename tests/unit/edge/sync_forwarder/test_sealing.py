@@ -28,7 +28,7 @@ def claimed(number: int = 1, payload: bytes = b'{"a":1}', **fields: object) -> C
         "session_id": None,
         "event_type": "test.event",
         "occurred_at": NOON,
-        "created_at": LATER,
+        "is_time_known": True,
         "trace_id": "trace-1",
         "priority": 0,
         "is_suspect": False,
@@ -46,7 +46,7 @@ def test_an_event_travels_as_it_was_written() -> None:
 
 
 def test_an_event_without_time_or_trace_is_the_same_on_every_attempt() -> None:
-    bodies = {seal([claimed(occurred_at=None, trace_id=None)])[0][0].body for _ in range(3)}
+    bodies = {seal([claimed(occurred_at=LATER, is_time_known=False, trace_id=None)])[0][0].body for _ in range(3)}
     assert len(bodies) == 1
     envelope = decode(BusEnvelope, bodies.pop(), max_bytes=BUS_MESSAGE_BYTES_MAX)
     assert (envelope.occurred_at, envelope.trace_id) == (LATER, UUID(int=1).hex)
