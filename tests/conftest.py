@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from support.run_folder import RunFolder
@@ -12,6 +13,12 @@ pytest_plugins = [
     "support.s3",
     "e2e.console_visit",
 ]
+
+# How long an example takes says how busy the machine is, and nothing about the code.
+hypothesis.settings.register_profile(
+    "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("unhurried")
 
 _RUN = pytest.StashKey[RunFolder]()
 _RUN_PATH = pytest.StashKey[Path]()

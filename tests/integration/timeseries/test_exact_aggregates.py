@@ -97,7 +97,7 @@ async def assert_exact(pool: Pool, tenant_id: str) -> int:
     return sum(row[7] for row in kept if row[1] == "1d")
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(groups=deliveries())
 async def test_batches_cut_repeated_and_shuffled_give_the_aggregates_of_their_rows(
     edge_pool: Pool, groups: list[list[TelemetryBatch]]
@@ -110,7 +110,7 @@ async def test_batches_cut_repeated_and_shuffled_give_the_aggregates_of_their_ro
     assert await assert_exact(edge_pool, origin.tenant_id) == len(samples)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     readings=st.lists(st.tuples(st.sampled_from(range(8)), times, values, st.sampled_from(["C", ""])), max_size=20),
     cut=st.integers(1, 6),

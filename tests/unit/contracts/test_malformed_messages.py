@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from farmiq.contracts.ack import DeviceAck
@@ -21,7 +21,6 @@ from farmiq.contracts.telemetry import Reading, TelemetryAggregated, TelemetryIn
 from farmiq.contracts.weighvision import WeightRecorded
 
 PLENTY = 1 << 24
-PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 KINDS: list[type[Any]] = [MqttEnvelope, BusEnvelope, Reading, DeviceAck, MediaStored]
 
 GOOD: dict[str, Any] = {
@@ -112,7 +111,6 @@ def depth_of(value: object) -> int:
     return 0
 
 
-@PATIENT
 @given(value=json_values)
 def test_brackets_in_strings_are_not_nesting(value: object) -> None:
     data = json.dumps(value).encode()
@@ -287,7 +285,6 @@ def test_a_wrong_payload_is_named_with_its_event_type() -> None:
     assert "$.value" in caught.value.detail
 
 
-@PATIENT
 @given(data=st.binary(max_size=200) | st.text(st.sampled_from('{}[]",:\\u0d8c1e-.tf nul'), max_size=80).map(str.encode))
 def test_no_bytes_cause_anything_but_a_message_or_a_refusal(data: bytes) -> None:
     for kind in KINDS:
@@ -296,7 +293,6 @@ def test_no_bytes_cause_anything_but_a_message_or_a_refusal(data: bytes) -> None
         assert not isinstance(result, MalformedMessage) or len(result.detail) <= DETAIL_LENGTH_MAX
 
 
-@PATIENT
 @given(position=st.integers(0, 400), byte=st.integers(0, 255))
 def test_a_damaged_byte_causes_nothing_but_a_message_or_a_refusal(position: int, byte: int) -> None:
     data = bytearray(envelope_with())

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farmiq.contracts.ack import DeviceAck, EventAck
@@ -59,9 +59,8 @@ from farmiq.contracts.weighvision import (
 )
 
 PLENTY = 1 << 20
-# Messages are large to draw and the machine may be busy: neither says anything about the contract.
-PATIENT = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-FEWER = settings(PATIENT, max_examples=25)
+SOME = settings(max_examples=60)  # messages are large to draw
+FEWER = settings(SOME, max_examples=25)
 
 uuids = st.uuids()
 ids = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
@@ -305,7 +304,7 @@ def test_every_payload_of_both_envelopes_is_tried_here() -> None:
 
 
 @pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
-@PATIENT
+@SOME
 @given(data=st.data())
 def test_a_message_is_understood_as_it_was_meant(kind: type[msgspec.Struct], data: st.DataObject) -> None:
     message = data.draw(MESSAGES[kind])
@@ -362,7 +361,7 @@ def test_a_bus_envelope_is_understood_with_its_payload_alone_and_in_a_batch(
         assert payload_of(again) == payload
 
 
-@PATIENT
+@SOME
 @given(data=st.data(), batch=batches())
 def test_runs_of_a_batch_keep_each_sample_at_its_sequence(data: st.DataObject, batch: TelemetryBatch) -> None:
     first = data.draw(st.integers(batch.seq0, batch.last_seq))
@@ -374,7 +373,7 @@ def test_runs_of_a_batch_keep_each_sample_at_its_sequence(data: st.DataObject, b
     assert decode(TelemetryBatchIngested, encode(pack), max_bytes=PLENTY) == pack
 
 
-@PATIENT
+@SOME
 @given(kind=st.sampled_from(list(MESSAGES)), data=st.data())
 def test_a_field_of_next_year_is_skipped(kind: type[msgspec.Struct], data: st.DataObject) -> None:
     message = data.draw(MESSAGES[kind])
@@ -383,7 +382,7 @@ def test_a_field_of_next_year_is_skipped(kind: type[msgspec.Struct], data: st.Da
     assert decode(kind, later, max_bytes=PLENTY) == message
 
 
-@PATIENT
+@SOME
 @given(time=times)
 def test_a_time_of_any_zone_leaves_as_utc(time: datetime) -> None:
     loss = TelemetryLoss(stream_id=UUID(int=1), first_seq=1, last_seq=1, count=1, reason="test", dropped_at=time)

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from farmiq.contracts.decoding import MalformedMessage
@@ -17,7 +17,6 @@ from farmiq.contracts.topics import (
     shared,
 )
 
-PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SESSION = "018f1a84-bb0e-7d3f-b2e4-9e8b5f8e0300"
 
 ids = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
@@ -47,13 +46,11 @@ def reaches(topic_filter: str, path: str) -> bool:
     return path.startswith(topic_filter.removesuffix("#"))
 
 
-@PATIENT
 @given(topic=topics)
 def test_a_topic_is_read_as_it_was_built(topic: Topic) -> None:
     assert parse(topic.path) == topic
 
 
-@PATIENT
 @given(topic=topics)
 def test_the_gateway_hears_every_topic_of_a_device_once_and_never_its_own_acknowledgements(topic: Topic) -> None:
     heard = [topic_filter for topic_filter in GATEWAY_FILTERS if reaches(topic_filter, topic.path)]
@@ -118,7 +115,6 @@ def test_another_topic_is_refused(path: str) -> None:
     assert caught.value.code == "bad_topic"
 
 
-@PATIENT
 @given(
     path=st.text(max_size=60) | st.lists(st.sampled_from(["iot", "telemetry", "batch", "a", "", "ack"])).map("/".join)
 )

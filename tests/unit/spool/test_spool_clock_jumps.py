@@ -142,7 +142,7 @@ def test_time_that_the_node_slept_through_closes_no_segment(tmp_path: Path) -> N
     assert node.read() == node.written
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     times=st.lists(st.integers(-(2**63) + 1, 2**63 - 1), min_size=1, max_size=120),
     clock_us=st.integers(-(2**63) + 1, 2**63 - 1),

@@ -98,5 +98,5 @@ def test_a_spool_that_leaves_out_a_sync_is_found_out(
     life.end()
 
 
-RandomLife.TestCase.settings = settings(max_examples=120, stateful_step_count=30, deadline=None)
+RandomLife.TestCase.settings = settings(max_examples=120, stateful_step_count=30)
 TestRandomLife = RandomLife.TestCase

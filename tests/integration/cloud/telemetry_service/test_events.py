@@ -77,7 +77,7 @@ def everything() -> list[Delivery]:
     return [*deliveries(known), *events, *twins]
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
 async def test_each_event_twice_and_in_random_order_gives_the_same_tables(cloud_pool: Pool, seed: int) -> None:
     events, rng = everything(), random.Random(seed)

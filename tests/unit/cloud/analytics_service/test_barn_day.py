@@ -127,7 +127,7 @@ numbers = st.floats(allow_nan=False, allow_infinity=False)
     ),
     st.lists(st.tuples(st.sampled_from(["", "b1"]), st.floats(0, 100_000), st.floats(0, 100_000)), max_size=12),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_whatever_is_measured_gives_a_day_that_can_be_stored_and_read(
     measured: list[tuple[int, int, int, float, float]], weighed: list[tuple[str, float, float]]
 ) -> None:

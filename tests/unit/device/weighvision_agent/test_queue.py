@@ -436,7 +436,7 @@ def test_a_queue_of_a_newer_version_is_not_touched(tmp_path: Path) -> None:
     connection.close()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(st.sampled_from(["begin", "end", "take", "upload", "ack", "reject", "house", "kill", "day"]), max_size=40)
 )

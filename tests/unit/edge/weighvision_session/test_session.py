@@ -5,14 +5,14 @@ from itertools import permutations
 from uuid import UUID
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farmiq.edge.weighvision_session.session import Picture, Result, Ruling, Session, seen
 from support.weighing import BEGAN_AT, HEARD_AT, Weighing
 
 ONE = Weighing(UUID("018f1a84-bb0e-7d3f-b2e4-9e8b5f8e0300"))
-SETTLED = settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+SETTLED = settings(max_examples=200)
 
 
 def stored(number: int) -> Session:
