@@ -28,8 +28,8 @@ from weighing import predictions
 ROOT = Path(__file__).resolve().parent.parent
 SCRATCH = ROOT / ".training"
 PACKAGED = ROOT / "src" / "farmiq" / "edge" / "vision_inference" / "models"
-RENDERED_VERSION = "weighvision-v1.2.0"
-RENDERED_STEPS = 7000
+RENDERED_VERSION = "weighvision-v1.3.0"
+RENDERED_STEPS = 16_000
 RENDERED_RANGE_KG = (18.0, 135.0)
 RENDERED_LIMITS = (
     "Learned from rendered pictures of pigs only, in a crate 0.60 m wide inside with walls 0.90 m high, seen from straight "
@@ -77,7 +77,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--from-scratch", action="store_true", help="with --pictures: don't start from the rendered model"
     )
-    parser.add_argument("--count", type=int, default=16_000, help="rendered pictures to learn from")
+    parser.add_argument("--count", type=int, default=32_000, help="rendered pictures to learn from")
     parser.add_argument(
         "--steps", type=int, help=f"batches to learn from ({RENDERED_STEPS} rendered, 1500 with --pictures)"
     )

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 Colour = tuple[float, float, float]  # red, green, blue, each 0 to 1
-Marking = Literal["plain", "patches", "belt", "points", "stripes", "flanks"]
+Marking = Literal["plain", "patches", "belt", "points", "stripes", "flanks", "halves"]
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,20 @@ BLUE = Coat("blue", ground=(0.49, 0.475, 0.49), mark=(0.31, 0.30, 0.32), marking
 RED = Coat("red", ground=(0.47, 0.27, 0.17), mark=(0.38, 0.21, 0.13), skin=(0.52, 0.33, 0.28))
 POINTED = Coat("pointed", ground=(0.80, 0.70, 0.60), mark=(0.20, 0.17, 0.16), marking="points", skin=(0.4, 0.31, 0.3))
 
-# Not on the simulated farm, and never learned from. Made-up coats were chosen after a model had failed on these two, so they
-# measure what a model has learned, and not what it would do with a coat that nobody has thought of.
+# Not on the simulated farm. Models before have failed on the first two, which are learned from since then. The others are
+# never learned from, and no error on them was looked at before the figures of the model were final.
 STRIPED = Coat("striped", ground=(0.60, 0.44, 0.28), mark=(0.27, 0.19, 0.13), marking="stripes", skin=(0.55, 0.4, 0.34))
 SWALLOW = Coat("swallow", ground=(0.29, 0.26, 0.25), mark=(0.74, 0.65, 0.55), marking="flanks", skin=(0.38, 0.3, 0.3))
+
+QUARTERED = Coat(
+    "quartered", ground=(0.82, 0.71, 0.62), mark=(0.24, 0.20, 0.19), marking="halves", skin=(0.62, 0.46, 0.43)
+)
+ROAN = Coat(
+    "roan", ground=(0.36, 0.35, 0.38), mark=(0.74, 0.70, 0.68), marking="patches", skin=(0.5, 0.4, 0.4), grain=44
+)
+HEREFORD = Coat(
+    "hereford", ground=(0.55, 0.29, 0.18), mark=(0.88, 0.80, 0.73), marking="points", skin=(0.84, 0.62, 0.57)
+)
 
 _MADE_UP: tuple[Marking, ...] = ("plain", "patches", "stripes", "flanks")
 
@@ -46,17 +56,14 @@ COATS = (WHITE, BLACK, SPOTTED, SADDLED, GINGER, BELTED, BLUE, RED, POINTED)
 def invented(seed: int) -> Coat:
     """A coat that no pig has. A model that has seen a thousand of them has to go by the animal's shape.
 
-    Belts and points are not among them, nor about as many lengthwise stripes as STRIPED has, nor flanks about as broad as
-    SWALLOW's: models are measured on these."""
+    Belts, points, halves and patches as fine as ROAN's are not among them: models are measured on these."""
     rng = np.random.default_rng([seed, 13])
     marking: Marking = _MADE_UP[int(rng.choice(len(_MADE_UP), p=(0.2, 0.3, 0.3, 0.2)))]
     along = 0.0 if rng.random() < 0.4 else float(rng.uniform(-30.0, 30.0))
     across = float(rng.uniform(-24.0, 24.0))
-    if abs(along) < 4 and 8 < abs(across) < 15:
-        across /= 2
     return Coat(
         "invented", _any_colour(rng), _any_colour(rng), marking, _any_colour(rng), int(rng.integers(3, 20)), (along, across),
-        float(rng.uniform(0.15, 0.5) if rng.random() < 0.7 else rng.uniform(0.74, 0.9)),
+        float(rng.uniform(0.15, 0.9)),
     )  # fmt: skip
 
 

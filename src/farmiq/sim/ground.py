@@ -21,6 +21,8 @@ _GROUND = {
     "grating": (0.43, 0.45, 0.46),
     "cobbles": (0.50, 0.48, 0.45),
     "mesh": (0.50, 0.51, 0.50),
+    "herringbone": (0.60, 0.50, 0.41),
+    "gravel": (0.46, 0.45, 0.44),
 }
 
 
@@ -55,6 +57,20 @@ def _relief(kind: str, x: Plane, y: Plane, rng: np.random.Generator) -> Plane:
         case "rubber":
             studs = np.sin(x * np.float32(160)) * np.sin(y * np.float32(160))
             relief = 1 + np.float32(0.25) * np.clip(studs * 2 - 1, -0.2, 1)
+        case "bricks" | "cobbles" | "gravel" | "herringbone":
+            relief = _paving(kind, x, y, shift)
+        case "mesh":
+            relief = _gaps(x + y * 2, 0.09, 0.012, shift) * _gaps(x - y * 2, 0.09, 0.012, shift)
+        case "invented":
+            relief = _invented(x, y, rng)
+        case _:
+            relief = _gaps(x, 0.036, 0.014, shift) * _gaps(y, 0.30, 0.012, shift)
+    return relief
+
+
+def _paving(kind: str, x: Plane, y: Plane, shift: np.float32) -> Plane:
+    relief: Plane
+    match kind:
         case "bricks":
             course = np.floor(y / np.float32(0.075))
             relief = _gaps(y, 0.075, 0.009, np.float32(0)) * _gaps(x + course * np.float32(0.1), 0.21, 0.009, shift)
@@ -64,12 +80,12 @@ def _relief(kind: str, x: Plane, y: Plane, rng: np.random.Generator) -> Plane:
             stones = np.cos(x * step) + np.cos((x * np.float32(0.5) + aslant) * step)
             stones += np.cos((x * np.float32(0.5) - aslant) * step)
             relief = np.clip(np.float32(0.78) + stones * np.float32(0.2), 0.3, 1.1)
-        case "mesh":
-            relief = _gaps(x + y * 2, 0.09, 0.012, shift) * _gaps(x - y * 2, 0.09, 0.012, shift)
-        case "invented":
-            relief = _invented(x, y, rng)
+        case "herringbone":
+            zigzag = np.abs(np.mod(x / np.float32(0.24) + shift, 1) - np.float32(0.5)) * np.float32(0.24)
+            relief = _gaps(y + zigzag, 0.065, 0.008, shift)
         case _:
-            relief = _gaps(x, 0.036, 0.014, shift) * _gaps(y, 0.30, 0.012, shift)
+            pebbles = np.sin(x * 95 + np.sin(y * 61) * 2) * np.sin(y * 88 + np.sin(x * 53) * 2)
+            relief = np.clip(np.float32(0.85) + pebbles * np.float32(0.3), 0.4, 1.2)
     return relief
 
 
@@ -82,8 +98,8 @@ def _colour(floor: Floor) -> Colour:
 
 
 def _invented(x: Plane, y: Plane, rng: np.random.Generator) -> Plane:
-    """Smooth, slats, a grid or studs, of any size and direction, light on dark or dark on light. Lines cross at right angles
-    only: a model is measured on floors where they don't."""
+    """Smooth, slats, a grid or studs, of any size and direction, light on dark or dark on light. Lines are straight and cross at
+    right angles: a model is measured on floors where they don't."""
     form, period = int(rng.integers(4)), float(np.exp(rng.uniform(math.log(0.03), math.log(0.35))))
     angle = float(rng.choice((0.0, math.pi / 2, rng.uniform(0.0, math.pi))))
     cos, sin = np.float32(math.cos(angle)), np.float32(math.sin(angle))

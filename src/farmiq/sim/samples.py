@@ -7,9 +7,9 @@ from PIL import Image
 
 from farmiq.sim.animals import Pig, Pose, body, born, stance
 from farmiq.sim.figure import trunk_cover
-from farmiq.sim.misfires import KINDS, NEVER_TRAINED, misfire
+from farmiq.sim.misfires import IN_THE_CRATE, KINDS, misfire
 from farmiq.sim.pictures import HEIGHT, WIDTH, picture
-from farmiq.sim.scenes import CRATE_WIDTH_M, TRAINING, WALL_HEIGHT_M, Family, Scene, coat, scene
+from farmiq.sim.scenes import CRATE_WIDTH_M, WALL_HEIGHT_M, Family, Scene, coat, scene
 from farmiq.sim.views import Colours, view
 
 LIGHTEST_KG, HEAVIEST_KG = 16.0, 138.0
@@ -57,9 +57,8 @@ def weighed(
 def misfired(family: Family, seed: int, *, size: tuple[int, int] = (WIDTH, HEIGHT)) -> Sample:
     """The crate three times as often as something else: that is where a station can be wrong."""
     rng = np.random.default_rng([seed, 12])
-    kinds = [kind for kind in KINDS if family is not TRAINING or kind not in NEVER_TRAINED]
-    odds = np.array([3.0 if kind in KINDS[:3] else 1.0 for kind in kinds])
-    kind = kinds[int(rng.choice(len(kinds), p=odds / odds.sum()))]
+    odds = np.array([3.0 if kind in IN_THE_CRATE else 1.0 for kind in KINDS])
+    kind = KINDS[int(rng.choice(len(KINDS), p=odds / odds.sum()))]
     return Sample(misfire(kind, family, seed, size=size), None, kind)
 
 

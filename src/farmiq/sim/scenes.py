@@ -93,8 +93,8 @@ TRAINING = Family(
     light_strength=((0.65, 0.85), (0.92, 1.05), (1.12, 1.35)),
     dirt=((0.0, 0.20), (0.28, 0.42), (0.50, 0.80)),
     bar_radius_m=((0.014, 0.020), (0.024, 0.032)),
-    floors=("concrete", "plastic", "steel", "planks"),
-    coats=(coats.WHITE, coats.BLACK, coats.SPOTTED, coats.SADDLED, coats.GINGER),
+    floors=("concrete", "plastic", "steel", "planks", "cobbles", "mesh"),
+    coats=(coats.WHITE, coats.BLACK, coats.SPOTTED, coats.SADDLED, coats.GINGER, coats.STRIPED, coats.SWALLOW),
     invented=0.7,
 )
 VALIDATION = Family(
@@ -114,8 +114,8 @@ UNSEEN = Family(
     light_strength=((0.55, 0.65), (0.885, 0.92), (1.085, 1.12), (1.35, 1.45)),
     dirt=((0.24, 0.28), (0.46, 0.50), (0.80, 0.90)),
     bar_radius_m=((0.022, 0.024), (0.032, 0.035)),
-    floors=("cobbles", "mesh"),
-    coats=(coats.STRIPED, coats.SWALLOW),
+    floors=("herringbone", "gravel"),
+    coats=(coats.QUARTERED, coats.ROAN, coats.HEREFORD),
 )
 FAMILIES = (TRAINING, VALIDATION, UNSEEN)
 FLOORS = TRAINING.floors + VALIDATION.floors + UNSEEN.floors

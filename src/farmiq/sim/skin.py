@@ -53,6 +53,9 @@ class Skin:
                 share = np.clip(np.minimum(edge - start, end - edge) * 40, 0, 1)
             case "points":
                 share = np.clip((np.float32(0.05) - part.along) * 12, 0, 1)
+            case "halves":
+                border = np.float32(0.48) + part.side * np.float32(0.1) + (marks - np.float32(0.5)) * np.float32(0.15)
+                share = np.clip((border - part.along) * 14, 0, 1)
             case "stripes":
                 along, across = (np.float32(turns) for turns in self._coat.waves)
                 share = np.clip(np.sin(part.along * along + part.side * across + marks * 3) * 2, 0, 1)

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import pytest
 
-from farmiq.sim.coats import STRIPED, SWALLOW, invented
+from farmiq.sim.coats import ROAN, invented
 from farmiq.sim.scenes import FAMILIES, TRAINING, UNSEEN, VALIDATION, Family, Interval, coat, draw, scene
 
 RANGES = ("camera_height_m", "light_azimuth_degrees", "light_strength", "dirt", "bar_radius_m")
@@ -54,14 +54,10 @@ def test_no_two_made_up_coats_are_alike_and_none_has_the_markings_that_are_measu
     coats = [invented(seed) for seed in range(1000)]
     assert len(set(coats)) == len(coats)
     assert {made.marking for made in coats} == {"plain", "patches", "stripes", "flanks"}
-    measured_on = {kind.marking for family in (VALIDATION, UNSEEN) for kind in family.coats} - {"patches", "plain"}
-    assert measured_on == {"belt", "points", "stripes", "flanks"}
-    lengthwise = [abs(made.waves[1]) for made in coats if made.marking == "stripes" and abs(made.waves[0]) < 4]
-    assert lengthwise
-    assert all(across <= 8 or across >= 15 for across in lengthwise)
-    assert STRIPED.waves == (0.0, 11.0)
-    assert all(made.flank <= 0.5 or made.flank >= 0.74 for made in coats)
-    assert SWALLOW.flank == 0.62
+    measured_on = [kind for family in (VALIDATION, UNSEEN) for kind in family.coats]
+    assert {kind.marking for kind in measured_on} == {"plain", "patches", "belt", "points", "halves"}
+    assert max(made.grain for made in coats) < ROAN.grain
+    assert ROAN in UNSEEN.coats
 
 
 def test_the_same_seed_is_the_same_scene() -> None:
