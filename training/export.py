@@ -287,13 +287,12 @@ def read_weights(path: Path) -> Weights:
 def _difference(found: dict[str, NDArray[np.float32]], expected: Judged) -> float:
     """A weight counts where there may be an animal: without one it is worked out from a drawing of next to nothing."""
     may_be_one = expected.animal >= 0.001
+    everywhere = np.ones_like(may_be_one)
     wanted = {
         "weight_kg": (expected.weights_kg, may_be_one),
         "spread_kg": (expected.weights_kg * expected.spread, may_be_one),
-        "animal": (expected.animal, True),
-        "confidence": (expected.confidence, True),
+        "animal": (expected.animal, everywhere),
+        "confidence": (expected.confidence, everywhere),
     }
-    return max(
-        float(np.max(np.abs(found[name] - value) / (np.abs(value) + 0.1), where=where, initial=0.0))
-        for name, (value, where) in wanted.items()
-    )
+    off = [np.abs(found[name] - value)[where] / (np.abs(value[where]) + 0.1) for name, (value, where) in wanted.items()]
+    return float(np.max(np.concatenate(off)))

@@ -10,6 +10,9 @@ from farmiq.contracts.ack import AckResult, DeviceAck, EventAck
 from farmiq.edge.telemetry_timeseries.intake import Mark
 
 EVENTS_MAX = 1000
+"""In one message, which stays well below the largest that the broker takes."""
+WAITING_MAX = 20 * EVENTS_MAX
+"""For one device."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -43,27 +46,28 @@ class Pending:
         for verdict in verdicts:
             of_device = self._verdicts.setdefault(verdict.device_id, {})
             of_device[verdict.event_id] = verdict
-            if len(of_device) > EVENTS_MAX:
+            if len(of_device) > WAITING_MAX:
                 # The device sends what it heard nothing of again, and is told then.
                 of_device.pop(next(iter(of_device)))
 
     def take(self, now: datetime) -> list[tuple[str, DeviceAck]]:
-        """Everything, as one message per stream, with a device's events in the first of its messages."""
+        """Everything, as one message per stream, with a device's events in the first of its messages, and the rest in more."""
         if self._epoch is None:
             return []
         epoch, marks, self._marks = self._epoch, self._marks, {}
         messages = [
             (mark.device_id, _stream_ack(epoch, mark, self._events_of(mark.device_id), now)) for mark in marks.values()
         ]
-        messages += [
-            (device_id, DeviceAck(epoch=epoch, ts=now, events=self._events_of(device_id)))
-            for device_id in list(self._verdicts)
-        ]
+        while self._verdicts:
+            device_id = next(iter(self._verdicts))
+            messages.append((device_id, DeviceAck(epoch=epoch, ts=now, events=self._events_of(device_id))))
         return messages
 
     def _events_of(self, device_id: str) -> list[EventAck]:
-        verdicts = self._verdicts.pop(device_id, {})
-        return [EventAck(event_id=v.event_id, result=v.result, code=v.code) for v in verdicts.values()]
+        verdicts = list(self._verdicts.pop(device_id, {}).values())
+        if rest := verdicts[EVENTS_MAX:]:
+            self._verdicts[device_id] = {verdict.event_id: verdict for verdict in rest}
+        return [EventAck(event_id=v.event_id, result=v.result, code=v.code) for v in verdicts[:EVENTS_MAX]]
 
 
 def _stream_ack(epoch: UUID, mark: Mark, events: list[EventAck], now: datetime) -> DeviceAck:

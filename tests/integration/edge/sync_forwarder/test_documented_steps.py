@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from aiohttp import web
 
 from farmiq.kit.postgres import Pool
 from support.forwarder import ADMIN_TOKEN, SERVICE, forwarder_environ
 from support.outbox_rows import count_by_status
-from support.scripted_cloud import ScriptedCloud, accept, cloud, status
+from support.scripted_cloud import Received, ScriptedCloud, accept, cloud, status
 from support.service_process import ServiceProcess, StartService, start_service
 from support.waiting import eventually
 
@@ -78,6 +79,15 @@ async def test_1_basic_functionality(replicas: list[ServiceProcess]) -> None:
 
 
 async def test_2_multi_replica_safety(replicas: list[ServiceProcess], edge_pool: Pool, cloud: ScriptedCloud) -> None:
+    async def are_two_at_it() -> bool:
+        return bool(await edge_pool.fetchval("SELECT count(DISTINCT claimed_by) > 1 FROM sync_outbox"))
+
+    async def accept_when_two_are_at_it(received: Received) -> web.Response:
+        """One alone is done with all of them before another one wakes up."""
+        await eventually(are_two_at_it, what="a second replica that claims")
+        return await accept(received)
+
+    cloud.otherwise = accept_when_two_are_at_it
     await edge_pool.execute(SEED, 2000)
     await eventually(lambda: counts_are(edge_pool, {"acked": 2000}), seconds=40)
     claims = await edge_pool.fetch("SELECT claim_token, claimed_by FROM sync_outbox")

@@ -1,7 +1,7 @@
 from uuid import uuid4
 
 from farmiq.contracts.ack import DeviceAck, EventAck
-from farmiq.edge.ingress_gateway.acknowledgements import EVENTS_MAX, Pending, Verdict
+from farmiq.edge.ingress_gateway.acknowledgements import EVENTS_MAX, WAITING_MAX, Pending, Verdict
 from farmiq.edge.telemetry_timeseries.intake import Mark
 from support.telemetry import NOW
 
@@ -54,9 +54,19 @@ def test_verdicts_of_the_database_before_a_restore_are_not_told_at_all() -> None
     assert (ack.epoch, ack.events) == (restored, [EventAck(event_id=kept, result="stored")])
 
 
+def test_more_events_than_a_message_holds_are_told_in_several_and_the_first_goes_with_the_mark() -> None:
+    pending = Pending()
+    events = [uuid4() for _ in range(2 * EVENTS_MAX + 5)]
+    pending.note(EPOCH, [Mark(STREAM, "node-1", 30, [])], [Verdict("node-1", event, "stored") for event in events])
+    told = pending.take(NOW)
+    assert [len(ack.events) for _, ack in told] == [EVENTS_MAX, EVENTS_MAX, 5]
+    assert [ack.stream_id for _, ack in told] == [STREAM, None, None]
+    assert [event.event_id for _, ack in told for event in ack.events] == events
+    assert not pending
+
+
 def test_a_flood_of_events_is_bounded_and_keeps_the_newest() -> None:
     pending = Pending()
-    events = [uuid4() for _ in range(EVENTS_MAX + 5)]
+    events = [uuid4() for _ in range(WAITING_MAX + 5)]
     pending.note(EPOCH, [], [Verdict("node-1", event_id, "stored") for event_id in events])
-    ((_, ack),) = pending.take(NOW)
-    assert [event.event_id for event in ack.events] == events[5:]
+    assert [event.event_id for _, ack in pending.take(NOW) for event in ack.events] == events[5:]
