@@ -25,6 +25,7 @@ class End(asyncio.Protocol):
         self._on_lost = on_lost
         self._drains: Pipe | None = None
         self._is_held = True
+        self._is_refused = False
 
     def feed_from(self, pipe: Pipe) -> None:
         """The pipe that ends here: it moves on when this socket takes bytes again."""
@@ -35,10 +36,16 @@ class End(asyncio.Protocol):
         self.is_gone = False
         # A port whose last connections are still being forgotten by the kernel has to look free at the next start.
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if self._is_held:
+        if self._is_refused:
+            self.reset()
+        elif self._is_held:
             self.transport.pause_reading()
 
     def data_received(self, data: bytes) -> None:
+        if self._is_held and self.transport is not None:
+            # Python 3.11.2 reads although connection_made has paused reading, and takes a second pause for done already.
+            self.transport.resume_reading()
+            self.transport.pause_reading()
         self.pipe.take(data)
 
     def eof_received(self) -> bool:
@@ -71,7 +78,10 @@ class End(asyncio.Protocol):
             self.transport.resume_reading()
 
     def write(self, data: bytes) -> None:
-        if self.transport is not None and not self.transport.is_closing():
+        """A transport that is closing drops the bytes: the connection is over, and its sender sees that it is."""
+        if self.transport is None:
+            raise RuntimeError(f"{len(data)} bytes for a socket that is not connected yet")
+        if not self.transport.is_closing():
             self.transport.write(data)
 
     def end(self) -> None:
@@ -88,8 +98,9 @@ class End(asyncio.Protocol):
             self.transport.close()
 
     def reset(self) -> None:
-        """With a reset, so that the peer can't take it for an orderly end."""
+        """With a reset, so that the peer can't take it for an orderly end. Before the connection is made: as soon as it is."""
         if self.transport is None:
+            self._is_refused = True
             return
         sock = self.transport.get_extra_info("socket")
         if sock is not None and sock.fileno() >= 0:
@@ -110,7 +121,7 @@ class Connection:
             sink.feed_from(pipe)
 
     async def open(self, host: str, port: int) -> None:
-        """Until the server has taken the connection, the client's bytes wait in the kernel."""
+        """Until the server has taken the connection, the client's bytes wait in the kernel and in the pipe."""
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await asyncio.get_running_loop().create_connection(lambda: self.server, host, port)
@@ -122,7 +133,7 @@ class Connection:
             return
         self._meet_doom()
         for pipe in self._pipes:
-            pipe.regulate()
+            pipe.move()
 
     def change(self, faults: RouteFaults) -> None:
         if self._is_over:

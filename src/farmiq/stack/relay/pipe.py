@@ -46,7 +46,7 @@ class Pipe:
         self._sink, self._hold_source, self._end_whole = sink, hold_source, end_whole
 
     def take(self, data: bytes) -> None:
-        if self.shaper.is_transparent and not self._queue:
+        if self.shaper.is_transparent and not self._queue and not self._is_blocked:
             self._pass_on(data)
             self.regulate()
             return
@@ -105,9 +105,10 @@ class Pipe:
         self.move()
 
     def _pass_on(self, data: bytes) -> None:
+        if self._sink is None:
+            raise RuntimeError(f"{len(data)} bytes for a pipe that leads nowhere")
+        self._sink.write(data)
         self._tally.bytes += len(data)
-        if self._sink is not None:
-            self._sink.write(data)
 
     def _end(self, parcel: Parcel) -> None:
         self.is_ended = True

@@ -3,11 +3,16 @@
 import asyncio
 import socket
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
 
 import pytest
 
+from farmiq.stack.relay.connection import Connection
 from farmiq.stack.relay.faults import (
     HEALTHY,
+    NO_FAULTS,
     Bandwidth,
     Faults,
     Latency,
@@ -19,11 +24,13 @@ from farmiq.stack.relay.faults import (
     Timeout,
     both_ways,
 )
-from farmiq.stack.relay.pipe import QUEUE_BYTES_MAX
-from support.relayed import Ends, is_reset, never, relayed
+from farmiq.stack.relay.pipe import QUEUE_BYTES_MAX, Pipe, Tally
+from farmiq.stack.relay.shaping import Shaper
+from support.relayed import Ends, Far, is_reset, never, relayed
 from support.waiting import eventually
 
 DOWN = RouteFaults(down=True)
+NO_LINGER = b"\x01\0\0\0\0\0\0\0"
 BIG = bytes(range(256)) * 16384  # 4 MiB
 
 
@@ -242,7 +249,7 @@ async def test_a_reset_of_one_end_is_a_reset_at_the_other() -> None:
         near, far = await world.pair()
         await exchange(near, far)
         linger = near.writer.get_extra_info("socket")
-        linger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+        linger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
         near.writer.transport.abort()
         assert await is_reset(far.reader)
 
@@ -266,7 +273,7 @@ async def test_an_end_that_comes_for_somebody_who_has_been_reset_does_not_stop_t
         )  # more than the line holds: the relay does not read there any more, and hears of no reset
         (connection,) = world.route._connections
         await eventually(lambda: _is_so(connection.client._is_held), what="a client that has to wait")
-        near.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+        near.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
         near.writer.transport.abort()
         far.writer.write_eof()
         await eventually(
@@ -278,3 +285,124 @@ async def test_an_end_that_comes_for_somebody_who_has_been_reset_does_not_stop_t
 
 async def _is_so(value: bool) -> bool:
     return value
+
+
+# Some Python versions (3.11.2, which is Debian 12's) read from a socket although `connection_made` has paused it. So data comes
+# while the connection to the server is still being made. These tests deliver it so on every version.
+
+
+@asynccontextmanager
+async def half_open(faults: Faults = NO_FAULTS) -> AsyncIterator[tuple[Connection, Ends, Far]]:
+    """A client that is connected to the relay, which is not connected to the server yet."""
+    loop = asyncio.get_running_loop()
+    upstream, downstream = (Pipe(Shaper(faults, Random(1), loop.time()), Tally(), loop.time) for _ in range(2))
+    connection = Connection(upstream, downstream, lambda _: None)
+    door = await loop.create_server(lambda: connection.client, "127.0.0.1", 0)
+    far = Far()
+    await far.start()
+    near = Ends(*await asyncio.open_connection("127.0.0.1", door.sockets[0].getsockname()[1]))
+    try:
+        await eventually(lambda: _is_so(connection.client.transport is not None), what="the client's connection")
+        yield connection, near, far
+    finally:
+        near.writer.transport.abort()
+        connection.reset()
+        door.close()
+        await far.stop()
+
+
+@pytest.mark.parametrize("faults", [NO_FAULTS, Faults(latency=Latency(seconds=0.01))])
+async def test_bytes_that_come_before_the_server_is_connected_wait_and_arrive_in_order(faults: Faults) -> None:
+    async with half_open(faults) as (connection, near, far):
+        connection.client.data_received(b"head")
+        connection.client.data_received(b"body")
+        near.writer.write(b"tail")
+        near.writer.write_eof()
+        await connection.open("127.0.0.1", far.port)
+        distant = await far.next()
+        assert await asyncio.wait_for(distant.reader.read(-1), 10) == b"headbodytail"
+        distant.writer.write(b"response")
+        assert await asyncio.wait_for(near.reader.readexactly(8), 10) == b"response"
+
+
+async def test_an_end_that_comes_before_the_server_is_connected_arrives_after_the_bytes() -> None:
+    async with half_open() as (connection, _, far):
+        connection.client.data_received(b"all")
+        connection.client.eof_received()
+        await connection.open("127.0.0.1", far.port)
+        distant = await far.next()
+        assert await asyncio.wait_for(distant.reader.read(-1), 10) == b"all"
+
+
+async def test_a_client_that_floods_before_the_server_is_connected_is_held_after_one_read() -> None:
+    async with half_open() as (connection, near, far):
+        transport = connection.client.transport
+        assert isinstance(transport, asyncio.Transport)
+        sock = transport.get_extra_info("socket")
+        # What Python 3.11.2 does after connection_made, whether reading was paused or not.
+        asyncio.get_running_loop()._add_reader(sock.fileno(), transport._read_ready)  # type: ignore[attr-defined]
+        sending = asyncio.create_task(send_all(near.writer, BIG))
+        await eventually(lambda: _is_so(connection._pipes[0]._queued_bytes > 0), what="a first read")
+        assert await never(lambda: asyncio.shield(sending))
+        assert connection._pipes[0]._queued_bytes <= QUEUE_BYTES_MAX
+        await connection.open("127.0.0.1", far.port)
+        assert await asyncio.wait_for((await far.next()).reader.read(-1), 20) == BIG
+        await sending
+
+
+async def test_bytes_that_come_although_the_receiver_is_full_wait_in_the_queue() -> None:
+    async with half_open() as (connection, near, far):
+        await connection.open("127.0.0.1", far.port)
+        distant = await far.next()
+        await exchange(near, distant)
+        connection.server.pause_writing()
+        connection.client.data_received(b"early")
+        assert connection._pipes[0]._queued_bytes == 5
+        connection.server.resume_writing()
+        assert await asyncio.wait_for(distant.reader.readexactly(5), 10) == b"early"
+        await exchange(near, distant)
+
+
+async def test_writing_to_a_socket_that_is_not_connected_is_an_error_and_to_one_that_closes_is_none() -> None:
+    async with half_open() as (connection, near, far):
+        with pytest.raises(RuntimeError, match="4 bytes for a socket that is not connected yet"):
+            connection.server.write(b"lost")
+        with pytest.raises(RuntimeError, match="leads nowhere"):
+            Pipe(Shaper(NO_FAULTS, Random(1), 0.0), Tally(), time.monotonic)._pass_on(b"lost")
+        await connection.open("127.0.0.1", far.port)
+        distant = await far.next()
+        distant.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
+        distant.writer.transport.abort()
+        assert await is_reset(near.reader)
+        connection.server.write(b"nobody receives this, and the client's connection was reset")
+
+
+async def test_head_and_body_sent_back_to_back_on_new_connections_are_all_answered() -> None:
+    async with relayed() as world:
+
+        async def serve() -> None:
+            for _ in range(40):
+                distant = await world.far.next()
+                await distant.reader.readexactly(3100)
+                distant.writer.write(b"OK")
+
+        def send() -> bytes:
+            with socket.create_connection(("127.0.0.1", world.port), timeout=10) as client:
+                client.sendall(b"h" * 100)
+                client.sendall(b"b" * 3000)
+                return client.recv(2)
+
+        serving = asyncio.create_task(serve())
+        assert [await asyncio.to_thread(send) for _ in range(40)] == [b"OK"] * 40
+        await serving
+
+
+async def test_a_client_that_is_turned_away_is_reset_and_forgotten() -> None:
+    async with relayed() as world:
+        world.route.faults = (
+            DOWN  # the door is still open: the order came between the client's connect and its admission
+        )
+        near = await world.connect()
+        assert await is_reset(near.reader)
+        await eventually(lambda: is_gone(world.route.state().connections), what="the connection to be forgotten")
+        assert world.route.state().turned_away == 1
