@@ -1,15 +1,18 @@
 import sys
 
+from farmiq.cli import exits
+
 
 def main() -> None:
     """Entry point of `farmiq` and of `python -m farmiq.cli`."""
     from farmiq.cli.app import app
 
     try:
-        app()
+        code = app(standalone_mode=False)
     except Exception as error:
         _leave(error)
         raise
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 def _leave(error: Exception) -> None:
@@ -17,6 +20,9 @@ def _leave(error: Exception) -> None:
     from farmiq.cli.explain import explain, render
     from farmiq.cli.terminal import has_color, own_name
 
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()  # type: ignore[attr-defined]  # a class of the library's own, which holds the help text
+        sys.exit(exits.USAGE)
     explanation = explain(error)
     if explanation is None:
         return

@@ -59,6 +59,33 @@ def farmiq(
     pass
 
 
+@app.command("help")
+def show_help(
+    context: typer.Context,
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="COMMAND...", help="As in: farmiq help device add.")
+    ] = None,
+) -> None:
+    """Show the help of farmiq, or of one of its commands."""
+    from farmiq.cli.errors import BadUsage, near_matches
+
+    shown = context.find_root()
+    for word in words or ():
+        commands = getattr(shown.command, "commands", {})
+        if word not in commands:
+            meant = near_matches(word, commands)
+            raise BadUsage(
+                f"{shown.command_path} has no command {word!r}",
+                why=f"Its commands are {', '.join(commands)}."
+                if commands
+                else "It is a command without commands of its own.",
+                fix=" or ".join(f"{shown.command_path} {name} --help" for name in meant)
+                or f"{shown.command_path} --help",
+            )
+        shown = type(shown)(commands[word], info_name=word, parent=shown)
+    say(shown.get_help())
+
+
 for command in (up, down, status, logs, env, doctor):
     app.command()(command)
 app.command()(run)

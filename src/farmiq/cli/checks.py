@@ -41,17 +41,18 @@ def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> Check:
     if version[:2] >= PYTHON_MIN:
         return good("python", f"{found} at {sys.executable}")
     needed = ".".join(map(str, PYTHON_MIN))
-    return Check("python", Verdict.FAILED, f"{found}, older than {needed}", "sudo apt-get install python3 python3-venv")
+    fix = binaries.as_root("apt-get install python3 python3-venv")
+    return Check("python", Verdict.FAILED, f"{found}, older than {needed}", fix)
 
 
 def check_packages(lock: Path | None, version_of: Callable[[str], str | None]) -> Check:
-    """Whether what is installed is what the lock file pins. Packages that the lock keeps for other machines may be missing."""
+    """Compares the installed versions with those that the lock file pins for this machine."""
     if lock is None:
         return good("python packages", "not run from a checkout: pip has resolved them")
     wrong = []
-    for name, version, is_conditional in pins(lock.read_text(encoding="utf-8")):
+    for name, version in pins(lock.read_text(encoding="utf-8")):
         installed = version_of(name)
-        if installed != version and not (installed is None and is_conditional):
+        if installed != version:
             wrong.append(f"{name} {installed or 'missing'} instead of {version}")
     if not wrong:
         return good("python packages", f"as pinned in {lock.name}")
@@ -59,10 +60,18 @@ def check_packages(lock: Path | None, version_of: Callable[[str], str | None]) -
     return Check("python packages", Verdict.WARNING, f"not as pinned in {lock.name}: {shown}", "tools/bootstrap.sh up")
 
 
-def pins(lock: str) -> list[tuple[str, str, bool]]:
-    """Name, version, and whether a marker makes the pin conditional."""
-    found = re.findall(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^\s;\\]+)[ \t]*(;)?", lock, flags=re.MULTILINE)
-    return [(name, version, bool(marker)) for name, version, marker in found]
+def pins(lock: str, environment: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
+    """Name and version of each pin whose marker holds here, or in an environment that differs from here by these values."""
+    from packaging.markers import Marker
+
+    lines = re.findall(
+        r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^\s;\\]+)[ \t]*(?:;([^\\\n]*))?", lock, flags=re.MULTILINE
+    )
+    return [
+        (name, version)
+        for name, version, marker in lines
+        if not marker or Marker(marker.strip()).evaluate(dict(environment or {}))
+    ]
 
 
 def installed_version(name: str) -> str | None:
@@ -100,7 +109,7 @@ def setpriv() -> str:
     found = shutil.which("setpriv", path=binaries.search_path())
     if found is None:
         why = "setpriv is not installed, and PostgreSQL, which refuses root, needs it to run as another account"
-        raise StackError(why, fix="sudo apt-get install util-linux")
+        raise StackError(why, fix=binaries.as_root("apt-get install util-linux"))
     return found
 
 

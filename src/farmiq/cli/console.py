@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from farmiq.cli.errors import BadUsage, CommandFailed
-from farmiq.cli.terminal import say, say_json
+from farmiq.cli.secret_output import Output, secret_writer
+from farmiq.cli.terminal import as_json_text, say, say_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +31,7 @@ def add(
         str, typer.Option(help="viewer looks, operator repairs, admin lets people and devices in.")
     ] = "viewer",
     tenant: Annotated[list[str] | None, typer.Option(help="What they may see. Default: all.")] = None,
+    output: Output = None,
     as_json: AsJson = False,
 ) -> None:
     """Let a person into the console, with a random password that is shown this once.
@@ -44,9 +46,10 @@ def add(
     if role not in ROLES:
         raise BadUsage(f"there is no role {role!r}", why="There are viewer, operator and admin.", fix="--role viewer")
     password = new_password()
-    with _people() as store, _written_down(store, "person.add", name, role=role, tenants=tenant or []):
-        store.add_person(name, role, tenant or [], hash_password(password), datetime.now(UTC))
-    _show_password(name, password, as_json)
+    with secret_writer(output) as write:
+        with _people() as store, _written_down(store, "person.add", name, role=role, tenants=tenant or []):
+            store.add_person(name, role, tenant or [], hash_password(password), datetime.now(UTC))
+        write(_password_text(name, password, as_json))
 
 
 @console.command()
@@ -62,14 +65,15 @@ def ls(as_json: AsJson = False) -> None:
 
 
 @console.command()
-def password(name: Name, as_json: AsJson = False) -> None:
+def password(name: Name, output: Output = None, as_json: AsJson = False) -> None:
     """Give a person a new random password. Whoever is logged in with the old one is out."""
     from farmiq.console.passwords import hash_password, new_password
 
     made = new_password()
-    with _people() as store, _written_down(store, "password.change", name):
-        store.set_password(name, hash_password(made))
-    _show_password(name, made, as_json)
+    with secret_writer(output) as write:
+        with _people() as store, _written_down(store, "password.change", name):
+            store.set_password(name, hash_password(made))
+        write(_password_text(name, made, as_json))
 
 
 @console.command()
@@ -91,8 +95,12 @@ def _people() -> "Iterator[Store]":
         with closing(Store(folder)) as store:
             yield store
     except (PersonKnown, PersonUnknown) as error:
-        fix = "farmiq console ls shows who there is"
-        raise CommandFailed(str(error), why="Names are given once.", fix=fix) from error
+        is_known = isinstance(error, PersonKnown)
+        raise CommandFailed(
+            str(error),
+            why="Two people can't log in with the same name." if is_known else "Nobody logs in with that name.",
+            fix=f"{'another name, or ' if is_known else ''}farmiq console ls shows the names that there are",
+        ) from error
 
 
 @contextmanager
@@ -128,8 +136,7 @@ def _folder() -> "Path":
     return folder
 
 
-def _show_password(name: str, made: str, as_json: bool) -> None:
+def _password_text(name: str, made: str, as_json: bool) -> str:
     if as_json:
-        say_json({"name": name, "password": made})
-    else:
-        say(f"{name} logs in with the password {made}\nIt is shown this once and kept nowhere.")
+        return as_json_text({"name": name, "password": made})
+    return f"{name} logs in with the password {made}\nIt is shown this once and kept nowhere."

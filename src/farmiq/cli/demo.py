@@ -32,7 +32,10 @@ def complete_child(incomplete: str) -> list[str]:
 @demo.command("break")
 def break_link(
     link: Annotated[
-        LinkName, typer.Argument(help="wan: edge to cloud. broker: devices to edge. edge-db: edge to its database.")
+        LinkName,
+        typer.Argument(
+            metavar="LINK", help="wan: edge to cloud. broker: devices to edge. edge-db: edge to its database."
+        ),
     ],
     how: Annotated[
         How, typer.Option(help="down: refused. timeout: half-open, bytes vanish. slow: late and narrow.")
@@ -65,7 +68,7 @@ def kill(
         str,
         typer.Argument(
             metavar="SERVICE",
-            help="A service or server of `farmiq status`, or the end of its name.",
+            help="A service or server of `farmiq status`, or the last words of its name.",
             autocompletion=complete_child,
         ),
     ],

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from farmiq.cli.demo_ledger import LedgerFile
 from farmiq.cli.demo_links import How, LinkName, faults_of, require
-from farmiq.cli.errors import BadUsage, CommandFailed
+from farmiq.cli.errors import BadUsage, CommandFailed, near_matches
 from farmiq.cli.flow_picture import View, as_short_line
 from farmiq.cli.flow_show import Show, Watcher, asker_for, shown
 from farmiq.cli.flow_sums import Balance, balance, is_drained, marks
@@ -115,16 +115,18 @@ def kill_it(home: Home, wanted: str) -> Killed:
 
 
 def child_named(wanted: str, children: Sequence[ChildState]) -> ChildState:
-    """By its whole name, else by a part that only one name ends with, else by one that only one contains."""
-    for fits in (str.__eq__, str.endswith, str.__contains__):
-        found = [child for child in children if fits(child.name, wanted)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            names = ", ".join(child.name for child in found)
-            raise BadUsage(f"{wanted!r} could be {names}", why="More than one name fits.", fix="give the whole name")
-    names = ", ".join(child.name for child in children)
-    raise BadUsage(f"nothing here is called {wanted!r}", why=f"There are {names}.", fix="farmiq status")
+    """By its whole name, or by its last words where only one name ends so. Never by a beginning: what is killed was named."""
+    found = [child for child in children if child.name == wanted]
+    found = found or [child for child in children if child.name.endswith(f"-{wanted}")]
+    if len(found) == 1:
+        return found[0]
+    names = [child.name for child in children]
+    meant = [child.name for child in found] or near_matches(wanted, names)
+    raise BadUsage(
+        f"nothing was killed: {wanted!r} is not the name of one service or server",
+        why=f"They are called {', '.join(names)}.",
+        fix=" or ".join(f"farmiq demo kill {name}" for name in meant) or "farmiq status",
+    )
 
 
 def _process_of(home: Home, child: ChildState) -> Process:

@@ -3,7 +3,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from farmiq.cli.terminal import say, say_json
+from farmiq.cli.secret_output import Output, secret_writer
+from farmiq.cli.terminal import as_json_text, say, say_json
 
 if TYPE_CHECKING:
     from farmiq.cli.device_edge import Edge
@@ -34,6 +35,7 @@ def add(
     farm: Annotated[str | None, typer.Option(help="Default: that of the farm which runs here.")] = None,
     barn: Annotated[str | None, typer.Option(help="Default: that of the farm which runs here.")] = None,
     kind: Annotated[Kind, typer.Option(help="What it is: decides which topics it may write to.")] = Kind.NODE,
+    output: Output = None,
     as_json: AsJson = False,
 ) -> None:
     """Let a device in, and print what to type on it.
@@ -42,8 +44,6 @@ def add(
     `farmiq send`, in a file of its home that only you can read. The database is DATABASE_URL and the broker MQTT_URL when these
     are set, else those of the farm which runs on this machine.
     """
-    if not as_json:
-        say(f"adding {device_id}")
     import asyncio
 
     from farmiq.cli.device_changes import add_device
@@ -51,24 +51,24 @@ def add(
 
     edge = find_edge()
     origin = origin_of(edge, device_id, tenant, farm, barn)
-    _show_issued(edge, asyncio.run(add_device(edge, origin, kind)), as_json=as_json)
+    with secret_writer(output) as write:
+        write(_issued_text(edge, asyncio.run(add_device(edge, origin, kind)), as_json=as_json))
 
 
 @device.command()
-def rotate(device_id: DeviceId, as_json: AsJson = False) -> None:
+def rotate(device_id: DeviceId, output: Output = None, as_json: AsJson = False) -> None:
     """Give a device new secrets.
 
     The old ones stop working at once, and its connection is ended. What it collects meanwhile it sends when it is back.
     """
-    if not as_json:
-        say(f"making new secrets for {device_id}")
     import asyncio
 
     from farmiq.cli.device_changes import rotate_device
     from farmiq.cli.device_edge import find_edge
 
     edge = find_edge()
-    _show_issued(edge, asyncio.run(rotate_device(edge, device_id)), as_json=as_json)
+    with secret_writer(output) as write:
+        write(_issued_text(edge, asyncio.run(rotate_device(edge, device_id)), as_json=as_json))
 
 
 @device.command()
@@ -118,14 +118,11 @@ def list_devices(as_json: AsJson = False) -> None:
         show(found, heard)
 
 
-def _show_issued(edge: "Edge", issued: "Issued", *, as_json: bool) -> None:
+def _issued_text(edge: "Edge", issued: "Issued", *, as_json: bool) -> str:
     from farmiq.cli.device_paste import as_data, as_text
 
     _keep_login(edge, issued)
-    if as_json:
-        say_json(as_data(issued))
-    else:
-        say(as_text(issued))
+    return as_json_text(as_data(issued)) if as_json else as_text(issued)
 
 
 def _keep_login(edge: "Edge", issued: "Issued") -> None:

@@ -2,7 +2,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from farmiq.cli.terminal import say, say_json
+from farmiq.cli.secret_output import Output, secret_writer
+from farmiq.cli.terminal import as_json_text, say, say_json
 
 if TYPE_CHECKING:
     from farmiq.cli.edge_changes import Issued
@@ -24,6 +25,7 @@ def add(
     edge_id: EdgeId,
     tenant: Annotated[list[str], typer.Option(help="For whom it may deliver. Repeat it for several.")],
     expires_days: ExpiresDays = None,
+    output: Output = None,
     as_json: AsJson = False,
 ) -> None:
     """Let an edge in, and print what to set on it.
@@ -31,14 +33,13 @@ def add(
     The token is shown this once and kept nowhere. The database is CLOUD_DATABASE_URL (or CLOUD_DATABASE_URL_FILE) when it is set,
     else that of the farm which runs on this machine.
     """
-    if not as_json:
-        say(f"adding {edge_id}")
     import asyncio
 
     from farmiq.cli.edge_changes import add_edge
     from farmiq.cli.edge_cloud import find_cloud
 
-    _show_issued(asyncio.run(add_edge(find_cloud(), edge_id, tenant, expires_days)), as_json=as_json)
+    with secret_writer(output) as write:
+        write(_issued_text(asyncio.run(add_edge(find_cloud(), edge_id, tenant, expires_days)), as_json=as_json))
 
 
 @edge.command()
@@ -46,20 +47,21 @@ def rotate(
     edge_id: EdgeId,
     grace_days: Annotated[int, typer.Option(min=0, help="For how long the old token still works.")] = 7,
     expires_days: ExpiresDays = None,
+    output: Output = None,
     as_json: AsJson = False,
 ) -> None:
     """Give an edge a new token.
 
     The old one works until the grace has ended, or until it is revoked: there is time to change it on the edge.
     """
-    if not as_json:
-        say(f"making a new token for {edge_id}")
     import asyncio
 
     from farmiq.cli.edge_changes import rotate_edge
     from farmiq.cli.edge_cloud import find_cloud
 
-    _show_issued(asyncio.run(rotate_edge(find_cloud(), edge_id, grace_days, expires_days)), as_json=as_json)
+    with secret_writer(output) as write:
+        issued = asyncio.run(rotate_edge(find_cloud(), edge_id, grace_days, expires_days))
+        write(_issued_text(issued, as_json=as_json))
 
 
 @edge.command()
@@ -107,10 +109,7 @@ def list_edges(as_json: AsJson = False) -> None:
         show(found)
 
 
-def _show_issued(issued: "Issued", *, as_json: bool) -> None:
+def _issued_text(issued: "Issued", *, as_json: bool) -> str:
     from farmiq.cli.edge_paste import as_data, as_text
 
-    if as_json:
-        say_json(as_data(issued))
-    else:
-        say(as_text(issued))
+    return as_json_text(as_data(issued)) if as_json else as_text(issued)

@@ -1,3 +1,5 @@
+from collections.abc import Iterable
+
 from farmiq.cli import exits
 from farmiq.kit.errors import FarmiqError
 
@@ -26,6 +28,14 @@ class BadUsage(CommandFailed):
 
     code = "bad_usage"
     exit_code = exits.USAGE
+
+
+def near_matches(wanted: str, names: Iterable[str]) -> list[str]:
+    """The names that a person may have meant: those that contain the word, else those that differ by a few letters."""
+    from difflib import get_close_matches
+
+    names = list(names)
+    return [name for name in names if wanted and wanted in name] or get_close_matches(wanted, names)
 
 
 class BadSetting(CommandFailed):

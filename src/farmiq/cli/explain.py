@@ -4,11 +4,15 @@ import inspect
 import re
 from dataclasses import dataclass
 
+import typer
+
 from farmiq.cli import exits
 from farmiq.cli.errors import CommandFailed
 from farmiq.kit.errors import FarmiqError
 
 LOOK_FURTHER = "farmiq doctor"
+# The library has this class in another module in each of its versions.
+UsageError = typer.BadParameter.__mro__[1]
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,10 @@ class Explanation:
 
 def explain(error: BaseException) -> Explanation | None:
     """None for an error that nobody has named: that one keeps its traceback."""
+    if isinstance(error, UsageError):
+        return _explain_usage(error)
+    if isinstance(error, typer.Abort):
+        return Explanation("aborted", "The question was not answered.", "", exits.FAILED)
     if isinstance(error, CommandFailed):
         return Explanation(str(error), error.why, error.fix, error.exit_code)
     if not isinstance(error, FarmiqError):
@@ -39,6 +47,20 @@ def render(explanation: Explanation, *, program: str = "farmiq", color: bool = F
         _labelled(f"  {dim}{label}:{off} ", text) for label, text in (("why", explanation.why), ("fix", fix)) if text
     ]
     return "\n".join(lines) + "\n"
+
+
+def _explain_usage(error: BaseException) -> Explanation:
+    """An argument that the library refused before the command began."""
+    what = " ".join(error.format_message().split())  # type: ignore[attr-defined]  # see UsageError
+    context: typer.Context | None = error.ctx  # type: ignore[attr-defined]  # see UsageError
+    if context is None:
+        return Explanation(what, "", "farmiq --help", exits.USAGE)
+    usage = " ".join(context.get_usage().removeprefix("Usage:").split())
+    why = f"It is used as: {usage}"
+    if hasattr(error, "option_name"):
+        names = [name for parameter in context.command.params for name in parameter.opts if name.startswith("--")]
+        why = f"Its options are {', '.join(names)}." if names else "It has no options."
+    return Explanation(what[:1].lower() + what[1:], why, f"{context.command_path} --help", exits.USAGE)
 
 
 def _why(error: FarmiqError) -> str:

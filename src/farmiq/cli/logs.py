@@ -2,7 +2,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from farmiq.cli.errors import BadUsage, NotRunning
+from farmiq.cli.errors import BadUsage, NotRunning, near_matches
 
 if TYPE_CHECKING:
     from farmiq.cli.log_lines import Line, Tail
@@ -62,7 +62,7 @@ def open_tails(home: "Home", service: str | None) -> "list[Tail]":
         raise BadUsage(
             f"there is no log of {service!r}",
             why=f"There are logs of {', '.join(names)}.",
-            fix=f"farmiq logs {names[0]}",
+            fix=" or ".join(f"farmiq logs {name}" for name in near_matches(service, names)) or "farmiq logs",
         )
     return [Tail(name, home.log_file(name)) for name in names if service in (None, name)]
 

@@ -2,7 +2,7 @@ from typing import Annotated
 
 import typer
 
-from farmiq.cli.terminal import own_name, say
+from farmiq.cli.terminal import say
 
 
 def open_page(
@@ -14,12 +14,13 @@ def open_page(
     """
     from farmiq.cli.errors import CommandFailed
     from farmiq.cli.running import running_environment
+    from farmiq.cli.summary import login_text
 
     known = running_environment()
     url = known.get("CONSOLE_URL")
     if not url:
         raise CommandFailed("this farm runs no console", why="It was started without it.", fix="farmiq up")
-    say(f"{url}   (user admin; the password is CONSOLE_PASSWORD in `{own_name()} env`)")
+    say(f"{url}   ({login_text(known)})")
     if not no_browser and not _open(url):
         say("No browser could be started here: open the address where there is one.")
 

@@ -3,7 +3,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from farmiq.cli.errors import BadSetting, BadUsage, CommandFailed
+from farmiq.cli.errors import BadSetting, BadUsage, CommandFailed, near_matches
 
 if TYPE_CHECKING:
     from farmiq.contracts.services import Service
@@ -52,9 +52,12 @@ def choose(names: Sequence[str]) -> "list[Service]":
     try:
         chosen = [service_named(name) for name in dict.fromkeys(names)]
     except UnknownService as error:
-        known = " ".join(service.name for service in SERVICES)
+        known = [service.name for service in SERVICES]
+        meant = [near for name in names if name not in known for near in near_matches(name, known)]
         raise BadUsage(
-            str(error), why="Only the services of the catalogue can be run.", fix=f"farmiq run {{{known}}}"
+            str(error),
+            why="Only the services of the catalogue can be run.",
+            fix=" or ".join(f"farmiq run {name}" for name in meant) or "farmiq run SERVICE, with one of these",
         ) from error
     return chosen
 

@@ -55,8 +55,11 @@ def _pair(word: str) -> tuple[str, Any]:
 def _from_input(stdin: IO[str]) -> list[tuple[str, Any]]:
     if stdin.isatty():
         raise BadUsage("what is to be sent?", why="No value was given, and nothing is piped in.", fix=_FIX)
+    text = stdin.read(INPUT_BYTES_MAX)
+    if not text.strip():
+        raise BadUsage("the input is empty", why="No value was given, and standard input held none.", fix=_FIX)
     try:
-        told = json.loads(stdin.read(INPUT_BYTES_MAX))
+        told = json.loads(text)
     except ValueError as error:
         raise BadUsage("the input is not JSON", why=str(error), fix=_FIX) from error
     if not isinstance(told, dict):

@@ -19,6 +19,7 @@ def find_folder(given: Path | None) -> Path:
 @contextmanager
 def explained(place: Path, *, is_given: bool) -> Iterator[None]:
     from farmiq.spool.errors import NotASpool, UnknownFormat
+    from farmiq.stack.binaries import as_root
 
     try:
         yield
@@ -40,5 +41,5 @@ def explained(place: Path, *, is_given: bool) -> Iterator[None]:
         raise CommandFailed(
             f"{error.filename or place} can't be read by this user",
             why="Only the user of node-forwarder, and its group, may look into a spool.",
-            fix=f"run this as that user or as root: sudo farmiq spool ls {place}",
+            fix=f"run this as that user or as root: {as_root(f'farmiq spool ls {place}')}",
         ) from error

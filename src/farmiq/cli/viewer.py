@@ -2,7 +2,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from farmiq.cli.terminal import own_name, say, say_json
+from farmiq.cli.secret_output import Output, secret_writer
+from farmiq.cli.terminal import as_json_text, own_name, say, say_json
 
 if TYPE_CHECKING:
     from farmiq.cloud.viewers import IssuedToken
@@ -23,6 +24,7 @@ def add(
     name: Name,
     tenant: Annotated[list[str], typer.Option(help="What it may read. Repeat it for several.")],
     expires_days: Annotated[int | None, typer.Option(min=1, help="When the token ends. Default: never.")] = None,
+    output: Output = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a token that reads some tenants, and print it.
@@ -36,11 +38,9 @@ def add(
     from farmiq.cli.token_table import as_data
     from farmiq.cli.viewer_changes import add_viewer
 
-    issued = asyncio.run(add_viewer(find_cloud(), name, tenant, expires_days))
-    if as_json:
-        say_json(as_data(issued.row) | {"token": issued.token})
-    else:
-        say(_as_text(issued))
+    with secret_writer(output) as write:
+        issued = asyncio.run(add_viewer(find_cloud(), name, tenant, expires_days))
+        write(as_json_text(as_data(issued.row) | {"token": issued.token}) if as_json else _as_text(issued))
 
 
 @viewer.command()

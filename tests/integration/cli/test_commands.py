@@ -208,3 +208,51 @@ def test_up_says_something_before_it_imports_the_stack(home: Path) -> None:
     )
     told = subprocess.run([sys.executable, "-c", script], env=os.environ | {"FARMIQ_HOME": str(home)}, check=False)
     assert told.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what", "why", "fix"),
+    [
+        (["up", "--nope"], "no such option: --nope", "Its options are --json.", "farmiq up --help"),
+        (["demo", "break"], "missing argument 'LINK'", "farmiq demo break [OPTIONS]", "farmiq demo break --help"),
+        (["demo", "heal", "--for", "-1"], "-1.0 is not in the range", "farmiq demo heal", "farmiq demo heal --help"),
+        (["nosuch"], "no such command 'nosuch'", "farmiq [OPTIONS] COMMAND", "farmiq --help"),
+        (
+            ["help", "demo", "brake"],
+            "farmiq demo has no command 'brake'",
+            "Its commands are break,",
+            "demo break --help",
+        ),
+        (["run", "edge-sync"], "no service 'edge-sync'", "catalogue", "farmiq run edge-sync-forwarder"),
+        (["send", "--device", "pump-7"], "the input is empty", "standard input held none", "temp=4.2"),
+    ],
+)
+def test_what_is_refused_comes_with_its_reason_and_the_command_that_helps(
+    home: Path, arguments: list[str], what: str, why: str, fix: str
+) -> None:
+    told = farmiq(home, *arguments)
+    assert (told.returncode, told.stdout) == (exits.USAGE, "")
+    first, second, third = told.stderr.splitlines()
+    assert first.startswith("error: ")
+    assert what in first
+    assert second.startswith("  why: ")
+    assert why in second
+    assert third.startswith("  fix: ")
+    assert fix in third
+
+
+def test_help_is_a_command_too(home: Path) -> None:
+    assert farmiq(home, "help").stdout == farmiq(home, "--help").stdout
+    assert farmiq(home, "help", "device", "add").stdout == farmiq(home, "device", "add", "--help").stdout
+    alone = farmiq(home)
+    assert alone.returncode == exits.USAGE
+    assert alone.stderr == farmiq(home, "--help").stdout
+
+
+def test_a_log_that_is_not_there_is_answered_with_names_that_are_near(home: Path) -> None:
+    (home / "logs").mkdir(parents=True)
+    for name in ("cloud-analytics-service", "edge-sync-forwarder"):
+        (home / "logs" / f"{name}.log").touch()
+    near, far = farmiq(home, "logs", "edge-sync"), farmiq(home, "logs", "nosuch")
+    assert near.stderr.splitlines()[-1].endswith("farmiq logs edge-sync-forwarder")
+    assert far.stderr.splitlines()[-1].endswith("farmiq logs")

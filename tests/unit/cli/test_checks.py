@@ -1,9 +1,12 @@
+import sys
 from pathlib import Path
 
 import pytest
 
 from farmiq.cli import checks
 from farmiq.cli.checks import Check, Verdict
+from farmiq.cli.doctor import lock_file as lock_of_checkout
+from farmiq.stack.binaries import as_root
 from farmiq.stack.errors import StackError
 
 LOCK = """\
@@ -13,7 +16,12 @@ beta[s3]==2.0 ; sys_platform == 'win32' \\
     --hash=sha256:11
 gamma==3.0 \\
     --hash=sha256:22
+delta==1.0 ; python_full_version < '3.12' \\
+    --hash=sha256:33
+delta==2.0 ; python_full_version >= '3.12' \\
+    --hash=sha256:44
 """
+DELTA = "1.0" if sys.version_info < (3, 12) else "2.0"
 
 
 def lock_file(folder: Path) -> Path:
@@ -25,25 +33,42 @@ def lock_file(folder: Path) -> Path:
 def test_a_python_that_is_too_old_is_refused_with_the_command() -> None:
     check = checks.check_python((3, 10, 1))
     assert check.verdict is Verdict.FAILED
-    assert check.fix.startswith("sudo apt-get install python3")
+    assert check.fix == as_root("apt-get install python3 python3-venv")
     assert checks.check_python((3, 11, 0)).verdict is Verdict.OK
 
 
-def test_pins_are_read_with_extras_and_markers() -> None:
-    assert checks.pins(LOCK) == [("alpha", "1.2", False), ("beta", "2.0", True), ("gamma", "3.0", False)]
+@pytest.mark.parametrize(
+    ("environment", "found"),
+    [
+        ({"python_full_version": "3.11.2", "sys_platform": "linux"}, {"alpha": "1.2", "gamma": "3.0", "delta": "1.0"}),
+        ({"python_full_version": "3.13.5", "sys_platform": "linux"}, {"alpha": "1.2", "gamma": "3.0", "delta": "2.0"}),
+        (
+            {"python_full_version": "3.11.2", "sys_platform": "win32"},
+            {"alpha": "1.2", "beta": "2.0", "gamma": "3.0", "delta": "1.0"},
+        ),
+    ],
+)
+def test_only_the_pins_whose_markers_hold_are_read(environment: dict[str, str], found: dict[str, str]) -> None:
+    assert dict(checks.pins(LOCK, environment)) == found
+    assert len(checks.pins(LOCK, environment)) == len(found)
+
+
+def test_the_checkout_that_these_tests_run_from_is_as_its_lock_pins_it() -> None:
+    check = checks.check_packages(lock_of_checkout(), checks.installed_version)
+    assert (check.verdict, check.found) == (Verdict.OK, "as pinned in requirements.lock")
 
 
 def test_packages_as_pinned_are_good_also_without_those_for_other_machines(tmp_path: Path) -> None:
-    installed = {"alpha": "1.2", "gamma": "3.0"}
+    installed = {"alpha": "1.2", "gamma": "3.0", "delta": DELTA}
     assert checks.check_packages(lock_file(tmp_path), installed.get).verdict is Verdict.OK
 
 
 @pytest.mark.parametrize(
     ("installed", "found"),
     [
-        ({"alpha": "1.1", "gamma": "3.0"}, "alpha 1.1 instead of 1.2"),
-        ({"alpha": "1.2"}, "gamma missing instead of 3.0"),
-        ({"alpha": "1.2", "beta": "1.9", "gamma": "3.0"}, "beta 1.9 instead of 2.0"),
+        ({"alpha": "1.1", "gamma": "3.0", "delta": DELTA}, "alpha 1.1 instead of 1.2"),
+        ({"alpha": "1.2", "delta": DELTA}, "gamma missing instead of 3.0"),
+        ({"alpha": "1.2", "gamma": "3.0", "delta": "0.9"}, f"delta 0.9 instead of {DELTA}"),
     ],
 )
 def test_a_package_that_differs_is_named(installed: dict[str, str], found: str, tmp_path: Path) -> None:
@@ -83,7 +108,23 @@ def test_setpriv_that_is_missing_is_explained(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     with pytest.raises(StackError) as failed:
         checks.setpriv()
-    assert failed.value.fix == "sudo apt-get install util-linux"
+    assert failed.value.fix == as_root("apt-get install util-linux")
+
+
+@pytest.mark.parametrize(
+    ("user", "sudo", "command"),
+    [
+        (0, "/usr/bin/sudo", "apt-get update"),
+        (1000, "/usr/bin/sudo", "sudo apt-get update"),
+        (1000, None, "su -c 'apt-get update'"),
+    ],
+)
+def test_sudo_is_suggested_only_where_it_is_needed_and_installed(
+    monkeypatch: pytest.MonkeyPatch, user: int, sudo: str | None, command: str
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: user)
+    monkeypatch.setattr("shutil.which", lambda *_, **__: sudo)
+    assert as_root("apt-get update") == command
 
 
 @pytest.mark.parametrize(

@@ -26,20 +26,29 @@ def child(name: str) -> ChildState:
         ("edge-sync-forwarder", "edge-sync-forwarder"),
         ("sync-forwarder", "edge-sync-forwarder"),
         ("agent", "node-agent"),
-        ("ingest", "cloud-ingestion"),
+        ("ingestion", "cloud-ingestion"),
         ("relay", "relay"),
     ],
 )
-def test_a_service_is_found_by_its_name_or_a_part_that_only_it_has(wanted: str, name: str) -> None:
+def test_a_service_is_found_by_its_name_or_by_last_words_that_only_it_has(wanted: str, name: str) -> None:
     assert child_named(wanted, [child(one) for one in NAMES]).name == name
 
 
-def test_a_name_that_fits_several_or_none_kills_nothing() -> None:
-    children = [child(one) for one in NAMES]
-    with pytest.raises(BadUsage, match="node-forwarder, edge-sync-forwarder"):
-        child_named("forwarder", children)
-    with pytest.raises(BadUsage, match="nothing here is called 'moon'") as refused:
-        child_named("moon", children)
+@pytest.mark.parametrize(
+    ("wanted", "fix"),
+    [
+        ("forwarder", "farmiq demo kill node-forwarder or farmiq demo kill edge-sync-forwarder"),
+        ("edge-sync", "farmiq demo kill edge-sync-forwarder"),
+        ("edge-sync-forwarde", "farmiq demo kill edge-sync-forwarder"),
+        ("postgers", "farmiq demo kill postgres"),
+        ("moon", "farmiq status"),
+        ("", "farmiq status"),
+    ],
+)
+def test_a_name_that_fits_several_or_none_kills_nothing_and_the_whole_name_is_suggested(wanted: str, fix: str) -> None:
+    with pytest.raises(BadUsage, match="nothing was killed") as refused:
+        child_named(wanted, [child(one) for one in NAMES])
+    assert refused.value.fix == fix
     assert "cloud-ingestion" in refused.value.why
 
 
