@@ -133,22 +133,26 @@ def status(as_json: AsJson = False) -> None:
 
 def healed_text(healed: "Healed") -> str:
     if not healed.is_complete:
-        if healed.captured is None:
-            return f"After {healed.seconds:.0f} s the cloud does not say what it has. See: {own_name()} status"
-        if healed.under_way == 0:
-            return (
-                f"After {healed.seconds:.0f} s every sample has arrived ({healed.stored:,}), and other events still wait in the "
-                f"edge's outbox. Nothing is lost. See: {own_name()} watch"
-            )
-        return (
-            f"After {healed.seconds:.0f} s {healed.under_way:,} of {healed.captured:,} samples are still on their way. "
-            f"Nothing is lost. See: {own_name()} watch"
-        )
+        return _late_text(healed) + (f"\n  why: {healed.why}" if healed.why else "")
     lost = f" + declared lost {healed.lost:,}" if healed.lost else ""
     end = f", lost {healed.lost:,}" if not healed.lost else ""
     return (
         f"captured {healed.captured:,} = stored {healed.stored:,}{lost}, "
         f"duplicates removed {healed.duplicates_removed:,}{end}  ({healed.seconds:.1f} s after healing)"
+    )
+
+
+def _late_text(healed: "Healed") -> str:
+    if healed.captured is None:
+        return f"After {healed.seconds:.0f} s the cloud does not say what it has. See: {own_name()} status"
+    if healed.under_way == 0:
+        return (
+            f"After {healed.seconds:.0f} s every sample has arrived ({healed.stored:,}), and other events still wait in the "
+            f"edge's outbox. Nothing is lost. See: {own_name()} watch"
+        )
+    return (
+        f"After {healed.seconds:.0f} s {healed.under_way:,} of {healed.captured:,} samples are still on their way. "
+        f"Nothing is lost. See: {own_name()} watch"
     )
 
 

@@ -4,14 +4,17 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from farmiq.cli.demo_ledger import LedgerFile
 from farmiq.cli.demo_links import How, LinkName, faults_of, require
 from farmiq.cli.errors import BadUsage, CommandFailed, near_matches
-from farmiq.cli.flow_picture import View, as_short_line
-from farmiq.cli.flow_show import Show, Watcher, asker_for, shown
+from farmiq.cli.flow_picture import View, as_short_line, reason
+from farmiq.cli.flow_show import Occasional, Show, Watcher, asker_for, shown, whole_line
 from farmiq.cli.flow_sums import Balance, balance, is_drained, marks
+from farmiq.cli.terminal import is_interactive
+from farmiq.cli.terminal import say as print_line
 from farmiq.stack.home import Home
 from farmiq.stack.processes import Process, leftovers
 from farmiq.stack.relay.client import RelayClient
@@ -46,6 +49,8 @@ class Healed:
     under_way: int | None
     duplicates_removed: int
     seconds: float
+    why: str | None = None
+    """What the last request to the cloud ran into and when the next one comes, when something is still on its way."""
 
 
 def ledger_of(home: Home) -> LedgerFile:
@@ -95,7 +100,8 @@ def heal_all(home: Home, seconds_max: float, say: Callable[[str], None] | None) 
             if up_to and is_drained(view.flow, up_to, since):
                 return _counted(home, watcher, balance(view.flow, up_to), since, is_complete=True)
     total = balance(view.flow, up_to) if up_to else None
-    return _counted(home, watcher, total, time.monotonic() - healed_at, is_complete=False)
+    late = _counted(home, watcher, total, time.monotonic() - healed_at, is_complete=False)
+    return replace(late, why=reason(view, datetime.now(UTC)) or None)
 
 
 def kill_it(home: Home, wanted: str) -> Killed:
@@ -176,5 +182,19 @@ def _shown(*, is_quiet: bool) -> AbstractContextManager[Show]:
     """Nothing is shown on the way to `--json`, which has only an end."""
     if is_quiet:
         return nullcontext(lambda _: None)
-    began_at = time.monotonic()
-    return shown("farmiq demo", lambda view: as_short_line(view, time.monotonic() - began_at))
+    if is_interactive():
+        return shown("farmiq demo", whole_line)
+    occasional, began_at = Occasional(print_line), time.monotonic()
+
+    def show(view: View) -> None:
+        seconds = time.monotonic() - began_at
+        kind = (
+            view.devices.samples is None,
+            view.edge.samples is None,
+            bool(view.devices.samples),
+            bool(view.edge.samples),
+        )
+        error = view.flow.hold.error if view.flow.hold else ""
+        occasional(seconds, (kind, error), as_short_line(view, seconds, datetime.now(UTC)))
+
+    return nullcontext(show)

@@ -6,9 +6,10 @@ import json
 import os
 import time
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -56,6 +57,18 @@ class Outbox:
 
 
 @dataclass(frozen=True)
+class Hold:
+    """Why events wait in the edge's outbox: what the last request ran into, and when something happens next."""
+
+    failures: int = 0
+    error: str = ""
+    next_try_at: datetime | None = None
+    """When the edge tries to reach the cloud again, or to send the event again that it could not deliver."""
+    in_flight_since: datetime | None = None
+    lease_expires_at: datetime | None = None
+
+
+@dataclass(frozen=True)
 class Counted:
     """A counter that begins at zero with each new process."""
 
@@ -72,6 +85,7 @@ class Flow:
     edge: Mapping[str, Stream] | None = None
     cloud: Mapping[str, Stream] | None = None
     outbox: Outbox | None = None
+    hold: Hold | None = None
     duplicates: Mapping[str, Counted] = field(default_factory=dict)
     dead_in_cloud: int | None = None
     routes: "tuple[RouteState, ...]" = ()
@@ -100,6 +114,7 @@ class Asker:
             "edge": lambda: streams_in(self._pages("EDGE_TELEMETRY_TIMESERIES_URL", "/api/v1/streams", "streams")),
             "cloud": lambda: streams_in(self._pages("CLOUD_TELEMETRY_SERVICE_URL", "/api/v1/streams", "streams")),
             "outbox": lambda: read_outbox(self._get("EDGE_SYNC_FORWARDER_URL", "/api/v1/sync/state")),
+            "hold": self._hold,
             GATEWAY: lambda: self._get("EDGE_INGRESS_GATEWAY_URL", "/api/v1/ingress/stats")["duplicates"],
             INGESTION: lambda: self._get("CLOUD_INGESTION_URL", "/api/v1/ingestion/stats")["duplicates"],
             "dead": self._dead_letters,
@@ -108,6 +123,12 @@ class Asker:
         with ThreadPoolExecutor(max_workers=len(questions)) as threads:
             answers = dict(zip(questions, threads.map(_answer, questions.values()), strict=True))
         return _flow(answers, state, _free_bytes(self._home.path))
+
+    def _hold(self) -> Hold:
+        tenant = urllib.parse.urlencode({"tenant_id": self._tenant_id})
+        detail = self._get("EDGE_SYNC_FORWARDER_URL", f"/api/v1/sync/detail?{tenant}")
+        first = self._get("EDGE_SYNC_FORWARDER_URL", f"/api/v1/sync/outbox?{tenant}&status=pending&limit=1")
+        return read_hold(detail, first["entries"])
 
     def _dead_letters(self) -> int | None:
         now = time.monotonic()
@@ -160,6 +181,7 @@ def _flow(answers: Mapping[str, Any], state: "StackState", free_bytes: int | Non
         edge=told.get("edge"),
         cloud=told.get("cloud"),
         outbox=told.get("outbox"),
+        hold=told.get("hold"),
         duplicates={name: Counted(processes.get(name), told[name]) for name in (GATEWAY, INGESTION) if name in told},
         dead_in_cloud=told.get("dead"),
         routes=told.get("routes", ()),
@@ -198,6 +220,32 @@ def read_outbox(state: Mapping[str, Any]) -> Outbox:
     return Outbox(
         state["pending_count"], state["claimed_count"], state["dlq_count"], float(state["oldest_pending_age_seconds"])
     )
+
+
+def read_hold(detail: Mapping[str, Any], pending: Sequence[Mapping[str, Any]]) -> Hold:
+    """From the way to the cloud where it is closed, else from the first event that was tried before."""
+    since = [_time(holder["since"]) for holder in detail["holders"]]
+    leases = [_time(holder["lease_expires_at"]) for holder in detail["holders"]]
+    hold = Hold(
+        in_flight_since=min(filter(None, since), default=None),
+        lease_expires_at=min(filter(None, leases), default=None),
+    )
+    for link in detail["links"]:
+        if failures := link["consecutive_failures"]:
+            return replace(
+                hold, failures=failures, error=link["last_error_code"], next_try_at=_time(link["paused_until"])
+            )
+    for entry in pending:
+        if entry["last_error_code"]:
+            error = ": ".join(filter(None, (entry["last_error_code"], entry["last_error_message"])))
+            return replace(
+                hold, failures=entry["attempt_count"], error=error, next_try_at=_time(entry["next_attempt_at"])
+            )
+    return hold
+
+
+def _time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
 
 
 def dead_in(answer: Mapping[str, Any]) -> int:

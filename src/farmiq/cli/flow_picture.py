@@ -66,6 +66,32 @@ def cut_text(route: "RouteState", now: datetime) -> str:
     return f"{route.name} {what}{since}"
 
 
+_ERRORS = {"NETWORK_ERROR": "no connection to the cloud", "TIMEOUT": "no response from the cloud in time"}
+
+
+def reason(view: View, now: datetime) -> str:
+    """Why events wait at the edge, the last error and the next try. Empty when they do not, or wait for nothing."""
+    hold, outbox = view.flow.hold, view.flow.outbox
+    if hold is None or outbox is None or not (outbox.pending or outbox.claimed):
+        return ""
+    if hold.failures:
+        times = f", {hold.failures} times in a row" if hold.failures > 1 else ""
+        return f"{_ERRORS.get(hold.error, hold.error)}{times}{_next_try(hold.next_try_at, now)}"
+    held_seconds = (now - hold.in_flight_since).total_seconds() if hold.in_flight_since else 0.0
+    if held_seconds < MOVING_SECONDS or not outbox.claimed:
+        return ""
+    lease = f", their lease ends in {_until(hold.lease_expires_at, now)}" if hold.lease_expires_at else ""
+    return f"{outbox.claimed:,} events have been in a request for {duration(held_seconds)}{lease}"
+
+
+def _next_try(at: datetime | None, now: datetime) -> str:
+    return f", next try in {_until(at, now)}" if at is not None and at > now else ", next try now"
+
+
+def _until(at: datetime, now: datetime) -> str:
+    return duration((at - now).total_seconds())
+
+
 def rows(view: View) -> list[tuple[str, str, str, str, str]]:
     """Hop, rate, what waits, since when, where it is safe."""
     broken = {route.name for route in view.cuts}
@@ -108,17 +134,17 @@ def as_line(view: View, now: datetime) -> str:
     """For a pipe: one look, one line."""
     total = view.total
     first = f"captured {total.captured:,} · stored {total.stored:,}" if total else "the cloud does not answer"
-    parts = [first, *_waiting(view), *(cut_text(route, now) for route in view.cuts), tail(view)]
+    parts = [first, *_waiting(view, now), *(cut_text(route, now) for route in view.cuts), tail(view)]
     return f"{now.astimezone(UTC).strftime('%H:%M:%S')}  {' · '.join(parts)}"
 
 
-def as_short_line(view: View, seconds: float) -> str:
-    """Only what waits, and the seconds since it was broken or healed."""
-    waiting = " · ".join(_waiting(view)) or "nothing waits"
+def as_short_line(view: View, seconds: float, now: datetime) -> str:
+    """Only what waits and why, and the seconds since it was broken or healed."""
+    waiting = " · ".join(_waiting(view, now)) or "nothing waits"
     return f"{seconds:5.0f} s  {waiting}"
 
 
-def _waiting(view: View) -> list[str]:
+def _waiting(view: View, now: datetime) -> list[str]:
     parts = []
     for place, backlog in (("at devices", view.devices), ("at the edge", view.edge)):
         if backlog.samples is None:
@@ -126,6 +152,8 @@ def _waiting(view: View) -> list[str]:
         elif backlog.samples:
             oldest = f", oldest {duration(backlog.oldest_seconds)}" if backlog.oldest_seconds is not None else ""
             parts.append(f"{backlog.samples:,} wait {place}{oldest} · safe: {backlog.safe}")
+    if why := reason(view, now):
+        parts.append(f"why: {why}")
     return parts
 
 
@@ -142,7 +170,7 @@ def as_data(view: View, now: datetime) -> dict[str, Any]:
             "cloud_per_second": view.rates.in_cloud,
         },
         "devices": _backlog_data(view.devices),
-        "edge": _backlog_data(view.edge),
+        "edge": {**_backlog_data(view.edge), "why": reason(view, now) or None},
         "dead_letters": {
             "edge": view.flow.outbox.dead if view.flow.outbox else None,
             "cloud": view.flow.dead_in_cloud,
@@ -166,12 +194,14 @@ def as_picture(view: View, title: str, now: datetime) -> "RenderableType":
         style = "red" if "✂" in hop else ""
         table.add_row(Text(hop, style=style), Text(rate, justify="right"), waits, oldest, Text(safe, style="green"))
     style = "yellow" if view.cuts or (view.total and view.total.under_way) else "bold green"
+    why = reason(view, now)
     problems = [Text(f"{name}: {problem}", style="dim") for name, problem in view.flow.problems.items()]
     clock = now.astimezone(UTC).strftime("%H:%M:%S UTC")
     return Group(
         Text(f"{title} · {clock}", style="bold"),
         Text(sentence(view, now), style=style),
         table,
+        *([Text(f"edge → cloud waits because: {why}", style="yellow")] if why else []),
         Text(tail(view)),
         *problems,
     )

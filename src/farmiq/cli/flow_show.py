@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from farmiq.stack.home import Home
 
 LOOK_SECONDS = 1.0
+# The first lines show that something moves. After that a line tells little that the one before it did not.
+EACH_SECOND_UNTIL = 4.0
+LINE_GROWTH = 1.5
 
 Show = Callable[[View], None]
 
@@ -72,6 +75,23 @@ def shown(title: str, line: Callable[[View], str], *, as_json: bool = False) -> 
 
         with Live(console=console(), auto_refresh=False, transient=False) as live:
             yield lambda view: live.update(as_picture(view, title, datetime.now(UTC)), refresh=True)
+
+
+class Occasional:
+    """Of lines that come each second, it writes those of the first seconds and then fewer; and each of another kind."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._next_at = 0.0
+        self._kind: object = None
+
+    def __call__(self, seconds: float, kind: object, line: str) -> None:
+        """`kind` is what does not change with every look."""
+        if seconds < self._next_at and kind == self._kind:
+            return
+        self._write(line)
+        self._kind = kind
+        self._next_at = seconds + LOOK_SECONDS / 2 if seconds < EACH_SECOND_UNTIL else seconds * LINE_GROWTH
 
 
 def whole_line(view: View) -> str:

@@ -28,7 +28,8 @@ SELECT counted.name, counted.rows, greatest(size.reltuples, 0)::bigint AS estima
 JOIN pg_class AS size ON size.oid = to_regclass(counted.name)
 """
 # The oldest row of each tenant and priority stands first in the claim index: this steps from one to the next instead of
-# reading the backlog. Parked rows are in no order of age: of those that are due first, as many are read as are counted.
+# reading the backlog. Parked rows are in no order of age: of those that are due first, as many are read as are counted. Rows in
+# flight count too: the cloud does not have them, and a request without a response holds them for minutes.
 _OLDEST: Final = """
 WITH RECURSIVE head AS (
   (SELECT tenant_id, priority, coalesce(occurred_at, created_at) AS since FROM sync_outbox
@@ -48,7 +49,10 @@ SELECT coalesce(greatest(extract(epoch FROM clock_timestamp() - least(
   (SELECT min(since) FROM head),
   (SELECT min(since) FROM (
      SELECT coalesce(occurred_at, created_at) AS since FROM sync_outbox
-     WHERE status = 'pending' AND parked ORDER BY next_attempt_at LIMIT $1) AS parked))), 0), 0)::float8
+     WHERE status = 'pending' AND parked ORDER BY next_attempt_at LIMIT $1) AS parked),
+  (SELECT min(since) FROM (
+     SELECT coalesce(occurred_at, created_at) AS since FROM sync_outbox
+     WHERE status IN ('claimed', 'sending') LIMIT $1) AS in_flight))), 0), 0)::float8
 """
 _ENTRIES: Final = """
 SELECT id, tenant_id, farm_id, barn_id, device_id, session_id, event_type, occurred_at, trace_id, payload_size_bytes,
@@ -130,7 +134,7 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 async def measure(connection: Connection, *, counted_max: int = COUNTED_MAX) -> Backlog:
-    """Counts, exact up to `counted_max` of a kind and estimated above, and the age of the oldest event that has to be sent."""
+    """Counts, exact up to `counted_max` of a kind and estimated above, and the age of the oldest event that the cloud lacks."""
     async with connection.transaction():
         # Behind years of acknowledged rows a planner that hopes to meet the first ones soon reads the whole table.
         await connection.execute("SET LOCAL enable_seqscan = off")

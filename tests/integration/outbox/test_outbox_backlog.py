@@ -58,6 +58,18 @@ async def test_the_oldest_row_is_found_behind_every_tenant_and_priority(pool: Po
         assert 4 * 3600 <= (await measure(connection)).oldest_pending_age_seconds < 5 * 3600
 
 
+async def test_rows_in_flight_have_an_age_too(pool: Pool) -> None:
+    """A request that gets no response holds its rows for minutes: the cloud does not have them all this time."""
+    await fill_outbox(pool, 3, occurred_at=datetime.now(UTC) - timedelta(hours=1))
+    async with pool.acquire() as connection:
+        claimed = await claim(connection, "demo", instance_id="a", limit=3, lease_seconds=60)
+        depth = await measure(connection)
+        assert (depth.pending_count, depth.claimed_count, len(claimed)) == (0, 3, 3)
+        assert 3600 <= depth.oldest_pending_age_seconds < 3660
+        await connection.execute("UPDATE sync_outbox SET status = 'sending'")
+        assert (await measure(connection)).oldest_pending_age_seconds >= 3600
+
+
 async def test_a_long_backlog_is_told_from_statistics_and_not_counted(pool: Pool) -> None:
     await pool.execute(
         "INSERT INTO sync_outbox (id, tenant_id, event_type, occurred_at, payload_json, status, parked)"

@@ -9,6 +9,8 @@ from farmiq.cli.demo_links import WORDS, How, LinkName, faults_of, require, told
 from farmiq.cli.demo_steps import Healed, child_named
 from farmiq.cli.errors import BadUsage, CommandFailed
 from farmiq.cli.flow import Counted
+from farmiq.cli.flow_show import Occasional
+from farmiq.cli.terminal import own_name
 from farmiq.stack.relay.faults import HEALTHY
 from farmiq.stack.relay.protocol import RouteState
 from farmiq.stack.state import ChildState
@@ -79,6 +81,13 @@ def test_a_link_to_somebody_elses_server_is_not_broken() -> None:
             "captured 8,412 = stored 8,400 + declared lost 12, duplicates removed 1",
         ),
         (Healed(False, 8412, 8000, 0, 412, 0, 180.0), "After 180 s 412 of 8,412 samples are still on their way"),
+        (
+            Healed(False, 8412, 8000, 0, 412, 0, 180.0, "no response from the cloud in time, next try in 41 s"),
+            (
+                f"After 180 s 412 of 8,412 samples are still on their way. Nothing is lost. See: {own_name()} watch\n"
+                "  why: no response from the cloud in time, next try in 41 s"
+            ),
+        ),
         (Healed(False, 8412, 8412, 0, 0, 0, 180.0), "After 180 s every sample has arrived (8,412), and other events"),
         (Healed(False, None, None, None, None, 0, 180.0), "After 180 s the cloud does not say what it has"),
     ],
@@ -94,3 +103,13 @@ def test_what_was_counted_is_kept_from_one_command_to_the_next(tmp_path: Path) -
     assert ledger.load() == Ledger({"cloud-ingestion": Counted(7, 3)}, 5)
     (tmp_path / "relay" / "demo.json").write_text("{")
     assert ledger.load() is None
+
+
+def test_of_near_equal_lines_few_are_printed_and_each_of_a_new_kind() -> None:
+    printed: list[str] = []
+    show = Occasional(printed.append)
+    for second in range(180):
+        show(float(second), "TIMEOUT" if second == 100 else "", str(second))
+    assert printed[:5] == ["0", "1", "2", "3", "4"]
+    assert {"100", "101"} <= set(printed)
+    assert len(printed) < 20

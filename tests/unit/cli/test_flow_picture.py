@@ -3,10 +3,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
-from farmiq.cli.flow import Flow, Node, Outbox, Stream
-from farmiq.cli.flow_picture import View, as_data, as_line, as_picture, as_short_line, sentence, view_of
+from farmiq.cli.flow import Flow, Hold, Node, Outbox, Stream
+from farmiq.cli.flow_picture import View, as_data, as_line, as_picture, as_short_line, reason, sentence, view_of
 from farmiq.cli.flow_sums import Rates
 from farmiq.stack.relay.faults import HEALTHY, Faults, RouteFaults, Timeout, both_ways
 from farmiq.stack.relay.protocol import RouteState
@@ -70,12 +71,49 @@ def test_a_line_says_what_waits_where_and_how_safe() -> None:
         "wan is cut since 12 s · lost 0 · duplicates removed 37 · dead letters 0 edge, 0 cloud"
     )
     assert (
-        as_short_line(cut, 3.2) == "    3 s  60 wait at the edge, oldest 12 s · safe: on the edge's disk, 2.0 GB free"
+        as_short_line(cut, 3.2, NOW)
+        == "    3 s  60 wait at the edge, oldest 12 s · safe: on the edge's disk, 2.0 GB free"
     )
-    assert as_short_line(view(), 3.2) == "    3 s  nothing waits"
+    assert as_short_line(view(), 3.2, NOW) == "    3 s  nothing waits"
     behind = view(edge=450, cloud=450)
-    assert as_short_line(behind, 0) == "    0 s  40 wait at devices · safe: on the node's spool, room for 10 d 00 h"
+    assert (
+        as_short_line(behind, 0, NOW) == "    0 s  40 wait at devices · safe: on the node's spool, room for 10 d 00 h"
+    )
     assert "at the edge: not known" in as_line(without_edge(), NOW)
+
+
+@pytest.mark.parametrize(
+    ("hold", "outbox", "text"),
+    [
+        (Hold(), Outbox(12, 0, 0, 12.0), ""),
+        (
+            Hold(failures=7, error="TIMEOUT", next_try_at=NOW + timedelta(seconds=41)),
+            Outbox(12, 0, 0, 12.0),
+            "no response from the cloud in time, 7 times in a row, next try in 41 s",
+        ),
+        (
+            Hold(failures=1, error="HTTP_500: the cloud failed", next_try_at=NOW),
+            Outbox(1, 0, 0, 12.0),
+            "HTTP_500: the cloud failed, next try now",
+        ),
+        (
+            Hold(in_flight_since=NOW - timedelta(seconds=42), lease_expires_at=NOW + timedelta(seconds=78)),
+            Outbox(0, 12, 0, 42.0),
+            "12 events have been in a request for 42 s, their lease ends in 1 m 18 s",
+        ),
+        (Hold(in_flight_since=NOW - timedelta(seconds=1)), Outbox(0, 12, 0, 1.0), ""),
+        (Hold(failures=7, error="TIMEOUT"), Outbox(0, 0, 0, 0.0), ""),
+    ],
+)
+def test_what_waits_at_the_edge_waits_for_a_reason_that_is_shown_everywhere(
+    hold: Hold, outbox: Outbox, text: str
+) -> None:
+    shown = view(cloud=430, hold=hold, outbox=outbox)
+    assert reason(shown, NOW) == text
+    assert (f"why: {text}" in as_line(shown, NOW)) == bool(text)
+    assert (f"why: {text}" in as_short_line(shown, 3.0, NOW)) == bool(text)
+    assert (f"waits because: {text}" in drawn(shown)) == bool(text)
+    assert as_data(shown, NOW)["edge"]["why"] == (text or None)
 
 
 def without_edge() -> View:

@@ -1,6 +1,20 @@
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
-from farmiq.cli.flow import Counted, Flow, Node, Outbox, Stream, dead_in, read_node, read_outbox, said_by, streams_in
+from farmiq.cli.flow import (
+    Counted,
+    Flow,
+    Hold,
+    Node,
+    Outbox,
+    Stream,
+    dead_in,
+    read_hold,
+    read_node,
+    read_outbox,
+    said_by,
+    streams_in,
+)
 from farmiq.cli.flow_sums import Balance, Pace, Rates, at_devices, at_edge, balance, is_drained, marks, removed
 
 A, B = "stream-a", "stream-b"
@@ -100,3 +114,28 @@ def test_the_answers_of_the_services_are_read_as_they_come() -> None:
     state = {"pending_count": 1, "claimed_count": 2, "dlq_count": 3, "oldest_pending_age_seconds": 4}
     assert read_outbox(state) == Outbox(1, 2, 3, 4.0)
     assert dead_in({"queues": [{"messages": 1}, {"messages": 2}]}) == 3
+
+
+def test_the_reason_is_the_closed_way_to_the_cloud_else_the_event_that_was_refused() -> None:
+    link = {
+        "tenant_id": "demo",
+        "consecutive_failures": 3,
+        "paused_until": "2026-11-18T10:00:41Z",
+        "last_error_code": "TIMEOUT",
+    }
+    entry = {
+        "attempt_count": 2,
+        "last_error_code": "HTTP_500",
+        "last_error_message": "the cloud failed",
+        "next_attempt_at": "2026-11-18T10:05:00Z",
+    }
+    holder = {"since": "2026-11-18T09:59:00Z", "lease_expires_at": "2026-11-18T10:01:00Z"}
+    at = datetime(2026, 11, 18, 10, tzinfo=UTC)
+    closed = read_hold({"holders": [], "links": [link]}, [entry])
+    assert closed == Hold(3, "TIMEOUT", at + timedelta(seconds=41))
+    well = link | {"consecutive_failures": 0}
+    refused = read_hold({"holders": [], "links": [well]}, [entry])
+    assert refused == Hold(2, "HTTP_500: the cloud failed", at + timedelta(minutes=5))
+    sending = read_hold({"holders": [holder], "links": []}, [entry | {"last_error_code": None}])
+    minute = timedelta(minutes=1)
+    assert sending == Hold(in_flight_since=at - minute, lease_expires_at=at + minute)
