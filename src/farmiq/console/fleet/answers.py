@@ -6,7 +6,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-DeviceState = Literal["online", "quiet", "never_heard", "revoked"]
+DeviceState = Literal["online", "quiet", "idle", "never_heard", "revoked"]
 
 
 class Marks(Struct, frozen=True):
@@ -84,6 +84,7 @@ class DeviceCounts(Struct, frozen=True):
     quiet: int
     never_heard: int
     revoked: int
+    idle: int = 0
 
 
 class Stream(Struct, frozen=True):

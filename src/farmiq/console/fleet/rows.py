@@ -11,6 +11,7 @@ from farmiq.console.fleet.answers import Device, DeviceState, Stream
 STATES: Final[Mapping[DeviceState, tuple[str, str]]] = {
     "online": ("good", "online"),
     "quiet": ("warn", "quiet"),
+    "idle": ("none", "idle"),
     "never_heard": ("none", "never heard"),
     "revoked": ("none", "revoked"),
 }

@@ -73,6 +73,7 @@ class Fleet(Struct, frozen=True):
     online: int = 0
     quiet: int = 0
     never_heard: int = 0
+    idle: int = 0
     unacked_samples: int = 0
     oldest_seconds: float = 0.0
     room_seconds: float | None = None

@@ -40,7 +40,7 @@ class Counters:
         self._sampled_at = sampled_gauge(registry)
 
     def saw(self, fleet: Fleet, losses: Lost, open_alerts: Mapping[str, int], now: datetime) -> None:
-        for state in ("online", "quiet", "never_heard"):
+        for state in ("online", "quiet", "idle", "never_heard"):
             self._devices.labels(state).set(getattr(fleet, state))
         self._spool_bytes.set(fleet.spool_bytes)
         self._unacked.set(fleet.unacked_samples)
@@ -56,5 +56,5 @@ class Counters:
 async def sample(connection: Connection, counters: Counters, clock: Clock, online_timeout: timedelta) -> None:
     registered = await devices.registered(connection)
     fleet = await store.fleet(connection, registered.revoked_ids, clock.now(), online_timeout)
-    fleet.never_heard = max(0, registered.count - fleet.online - fleet.quiet)
+    fleet.never_heard = max(0, registered.count - fleet.online - fleet.quiet - fleet.idle)
     counters.saw(fleet, await loss_totals(connection), await alerts.open_by_kind(connection), clock.now())

@@ -69,13 +69,14 @@ class DeviceView(msgspec.Struct, frozen=True):
 
 
 class DeviceCounts(msgspec.Struct, frozen=True):
-    """`registered` is all of them together, without the revoked ones."""
+    """`registered` is all of them together, without the revoked ones. `idle` devices have no schedule: nobody expects them."""
 
     registered: int
     online: int
     quiet: int
     never_heard: int
     revoked: int
+    idle: int
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -107,8 +108,14 @@ async def list_devices(connection: Connection, wanted: Wanted, now: datetime, ti
 
 async def count_devices(connection: Connection, tenant_id: str, now: datetime, timeouts: Timeouts) -> DeviceCounts:
     found = Counter((await _states(connection, Wanted(tenant_id), now, timeouts)).values())
-    heard_of = found["online"] + found["quiet"] + found["never_heard"]
-    return DeviceCounts(heard_of, found["online"], found["quiet"], found["never_heard"], found["revoked"])
+    return DeviceCounts(
+        registered=found.total() - found["revoked"],
+        online=found["online"],
+        quiet=found["quiet"],
+        never_heard=found["never_heard"],
+        revoked=found["revoked"],
+        idle=found["idle"],
+    )
 
 
 async def devices_of(
@@ -156,7 +163,7 @@ class _Seen(msgspec.Struct, frozen=True):
 def _view(tenant_id: str, device_id: str, seen: _Seen, now: datetime, timeouts: Timeouts) -> DeviceView:
     registered, heard = seen.registered.get(device_id), seen.heard.get(device_id, {})
     status = heard.get("status_json") and msgspec.json.decode(heard["status_json"], type=DeviceStatus)
-    clocks = Clocks(heard["last_rx_at"], heard["said_ts"], heard["gone_at"], heard["gone_ts"]) if heard else None
+    clocks = Clocks(*(heard[name] for name in Clocks.__struct_fields__)) if heard else None
     is_revoked = registered is not None and registered.revoked_at is not None
     state = state_of(clocks, is_revoked=is_revoked, now=now, online_timeout=timeouts.online)
     return DeviceView(

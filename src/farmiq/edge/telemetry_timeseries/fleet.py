@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from farmiq.edge.telemetry_timeseries.liveness import Clocks, is_online
+from farmiq.edge.telemetry_timeseries.liveness import Clocks, state_of
 
 HOLDING_SECONDS: Final = 600.0
 """A device that is connected and whose oldest sample waits for this long is not getting rid of what it holds."""
@@ -27,6 +27,8 @@ class Fleet(msgspec.Struct):
     online: int = 0
     quiet: int = 0
     never_heard: int = 0
+    idle: int = 0
+    """Without a schedule, and not online: nothing is expected of these."""
     spool_bytes: int = 0
     unacked_samples: int = 0
     oldest_seconds: float = 0.0
@@ -37,9 +39,11 @@ class Fleet(msgspec.Struct):
     room_device_id: str | None = None
 
     def add(self, clocks: Clocks, held: Held, now: datetime, online_timeout: timedelta) -> None:
-        is_here = is_online(clocks, now, online_timeout)
+        state = state_of(clocks, is_revoked=False, now=now, online_timeout=online_timeout)
+        is_here = state == "online"
         self.online += is_here
-        self.quiet += not is_here
+        self.quiet += state == "quiet"
+        self.idle += state == "idle"
         self.spool_bytes += held.spool_bytes or 0
         self.unacked_samples += held.unacked_count or 0
         since_seconds = max(0.0, (now - held.status_at).total_seconds()) if held.status_at else 0.0

@@ -26,7 +26,7 @@ def fleet_routes(pool: Pool, settings: TelemetrySettings, clock: Clock) -> list[
         async with asking(pool) as connection:
             registered = await devices.registered(connection, tenant_id)
             found = await store.fleet(connection, registered.revoked_ids, clock.now(), online_timeout, tenant_id)
-        found.never_heard = max(0, registered.count - found.online - found.quiet)
+        found.never_heard = max(0, registered.count - found.online - found.quiet - found.idle)
         return found
 
     return [fleet]

@@ -8,7 +8,7 @@ the device had said before it may still be on its way, and is told apart by the 
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -17,7 +17,13 @@ from farmiq.contracts.timestamps import to_us
 from farmiq.timeseries.samples import SingleReading, StreamBatch
 from farmiq.timeseries.stream import Origin
 
-State = Literal["online", "quiet", "never_heard", "revoked"]
+State = Literal["online", "quiet", "idle", "never_heard", "revoked"]
+"""A `quiet` device has a schedule and sends nothing. An `idle` one sends nothing either, and nothing is expected of it."""
+
+REGULAR_PAUSE: Final = timedelta(minutes=5)
+"""The longest pause between two messages of a device that sends regularly: sensors are read once a minute or more often."""
+REGULAR_SPAN: Final = timedelta(minutes=10)
+"""A device that sent regularly for this long has a schedule. A person who tries it out by hand stops earlier."""
 
 SensorKey = tuple[str, str]
 """Metric, and sensor or ''."""
@@ -68,6 +74,8 @@ class Clocks(msgspec.Struct, frozen=True):
     said_ts: datetime | None
     gone_at: datetime | None
     gone_ts: datetime | None
+    scheduled_at: datetime | None = None
+    """Since when the device is expected to send by itself: its first status, or the end of its first regular span."""
 
 
 def newest_of(body: object) -> dict[SensorKey, int]:
@@ -109,12 +117,14 @@ def is_online(clocks: Clocks, now: datetime, online_timeout: timedelta) -> bool:
 
 
 def state_of(clocks: Clocks | None, *, is_revoked: bool, now: datetime, online_timeout: timedelta) -> State:
-    """In one word. A device that was only ever heard to say goodbye has been heard."""
+    """The device's state in one word. A device of which only a goodbye was received has been heard."""
     if is_revoked:
         return "revoked"
     if clocks is None or (clocks.last_rx_at is None and clocks.gone_at is None):
         return "never_heard"
-    return "online" if is_online(clocks, now, online_timeout) else "quiet"
+    if is_online(clocks, now, online_timeout):
+        return "online"
+    return "quiet" if clocks.scheduled_at is not None else "idle"
 
 
 def is_fresh(last_sample_ts: datetime | None, now: datetime, freshness_timeout: timedelta) -> bool:

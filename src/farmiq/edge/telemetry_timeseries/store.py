@@ -7,7 +7,7 @@ import asyncpg
 
 from farmiq.contracts.timestamps import from_us
 from farmiq.edge.telemetry_timeseries.fleet import Fleet, Held
-from farmiq.edge.telemetry_timeseries.liveness import Clocks, Signs
+from farmiq.edge.telemetry_timeseries.liveness import REGULAR_PAUSE, REGULAR_SPAN, Clocks, Signs
 from farmiq.kit.postgres import Connection
 from farmiq.timeseries.rollup import Bucket
 
@@ -25,12 +25,13 @@ _HEAR = """
     )
     INSERT INTO device_liveness AS known
            (tenant_id, farm_id, barn_id, device_id, last_rx_at, last_sample_ts, said_ts, gone_at, gone_ts,
-            reported_state, reported_at, status_json, status_at)
+            reported_state, reported_at, status_json, status_at, regular_since, scheduled_at)
     SELECT tenant_id, farm_id, barn_id, device_id, CASE WHEN is_alive THEN $1::timestamptz END,
            CASE WHEN sample_ts IS NOT NULL THEN least(sample_ts, $1::timestamptz + interval '1 minute') END, said_ts,
            CASE WHEN gone_ts IS NOT NULL THEN $1::timestamptz END, gone_ts,
            state, CASE WHEN state IS NOT NULL THEN $1::timestamptz END,
-           figures, CASE WHEN figures IS NOT NULL THEN $1::timestamptz END
+           figures, CASE WHEN figures IS NOT NULL THEN $1::timestamptz END,
+           CASE WHEN is_alive THEN $1::timestamptz END, CASE WHEN state IS NOT NULL THEN $1::timestamptz END
       FROM unnest($7::text[], $8::text[], $9::text[], $10::text[], $11::boolean[], $12::timestamptz[], $13::timestamptz[],
                   $14::timestamptz[], $15::text[], $16::jsonb[])
            AS heard (tenant_id, farm_id, barn_id, device_id, is_alive, sample_ts, said_ts, gone_ts, state, figures)
@@ -45,15 +46,23 @@ _HEAR = """
            reported_state = coalesce(excluded.reported_state, known.reported_state),
            reported_at = coalesce(excluded.reported_at, known.reported_at),
            status_json = coalesce(excluded.status_json, known.status_json),
-           status_at = coalesce(excluded.status_at, known.status_at)
+           status_at = coalesce(excluded.status_at, known.status_at),
+           regular_since = CASE WHEN excluded.last_rx_at - known.last_rx_at <= $17::interval
+                                THEN coalesce(known.regular_since, known.last_rx_at)
+                                ELSE coalesce(excluded.last_rx_at, known.regular_since) END,
+           scheduled_at = coalesce(known.scheduled_at, excluded.scheduled_at,
+             CASE WHEN excluded.last_rx_at - known.last_rx_at <= $17::interval
+                   AND excluded.last_rx_at - known.regular_since >= $18::interval THEN excluded.last_rx_at END)
 """
 _DEVICES = """
     SELECT device_id, farm_id, barn_id, last_rx_at, last_sample_ts, said_ts, gone_at, gone_ts, reported_state, reported_at,
-           status_json, status_at
+           status_json, status_at, scheduled_at
       FROM device_liveness
      WHERE tenant_id = $1 AND device_id = ANY ($2::text[])
 """
-_CLOCKS = "SELECT device_id, last_rx_at, said_ts, gone_at, gone_ts FROM device_liveness WHERE tenant_id = $1"
+_CLOCKS = (
+    "SELECT device_id, last_rx_at, said_ts, gone_at, gone_ts, scheduled_at FROM device_liveness WHERE tenant_id = $1"
+)
 # The newest sample lies where the clock of the newest sample stands, so one partition is looked at.
 _TIME_QUALITIES = """
     SELECT device_id, newest.time_quality
@@ -73,7 +82,8 @@ _SENSORS = """
 """
 # The figures were checked when they came in. A device that never said how it is has none of them.
 _FLEET = """
-    SELECT device_id, last_rx_at, said_ts, gone_at, gone_ts, status_at, (status_json->>'spool_bytes')::bigint AS spool_bytes,
+    SELECT device_id, last_rx_at, said_ts, gone_at, gone_ts, scheduled_at, status_at,
+           (status_json->>'spool_bytes')::bigint AS spool_bytes,
            (status_json->>'unacked_count')::bigint AS unacked_count,
            (status_json->>'oldest_sample_age_seconds')::float8 AS oldest_seconds,
            (status_json->>'runway_seconds')::float8 AS runway_seconds
@@ -126,7 +136,8 @@ async def save_signs(connection: Connection, devices: Sequence[Signs], received_
         for (metric, sensor), at_us in sorted(device.newest_us.items())
     ]
     rows = [_device_row(device) for device in devices]
-    await connection.execute(_HEAR, received_at, *_columns(sensors, 5), *_columns(rows, 10))
+    columns = (*_columns(sensors, 5), *_columns(rows, 10))
+    await connection.execute(_HEAR, received_at, *columns, REGULAR_PAUSE, REGULAR_SPAN)
 
 
 async def devices(connection: Connection, tenant_id: str, device_ids: Sequence[str]) -> list[asyncpg.Record]:
@@ -161,7 +172,7 @@ async def fleet(
     found = Fleet()
     async with connection.transaction():
         async for row in connection.cursor(_FLEET, list(without), tenant_id, prefetch=500):
-            clocks = Clocks(row["last_rx_at"], row["said_ts"], row["gone_at"], row["gone_ts"])
+            clocks = Clocks(*(row[name] for name in Clocks.__struct_fields__))
             held = Held(**{name: row[name] for name in Held.__struct_fields__})
             found.add(clocks, held, now, online_timeout)
     return found

@@ -92,7 +92,7 @@ async def test_states_are_counted_and_each_can_be_asked_for(edge: Edge) -> None:
     assert sorted(await edge.names(status="never_heard")) == ["Barn-Node", "pump-7"]
     assert await edge.names(status="never_heard", q="pump") == ["pump-7"]
     counts = await edge.api.get("/api/v1/device-counts", tenant_id="demo")
-    assert counts == {"registered": 4, "online": 1, "quiet": 1, "never_heard": 2, "revoked": 1}
+    assert counts == {"registered": 4, "online": 1, "quiet": 1, "never_heard": 2, "revoked": 1, "idle": 0}
     nobody = await edge.api.get("/api/v1/device-counts", tenant_id="nobody")
     assert set(nobody.values()) == {0}
     assert (await edge.api.ask("/api/v1/devices", tenant_id="demo", status="gone"))[0] == 400

@@ -282,3 +282,47 @@ async def test_a_wrong_question_about_devices_is_answered_with_400(edge: Edge) -
 
 def timestamp(at: datetime) -> str:
     return at.isoformat().replace("+00:00", "Z")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "state"),
+    [
+        ([], "idle"),
+        ([60, 60, 60], "idle"),
+        ([400] * 5, "idle"),
+        ([60] * 9, "idle"),
+        ([60] * 10, "quiet"),
+        ([300, 300], "quiet"),
+        ([60] * 10 + [86_400], "quiet"),
+        ([60] * 9 + [400, 60], "idle"),
+    ],
+    ids=[
+        "once",
+        "a few by hand",
+        "with long pauses",
+        "not long enough",
+        "regularly",
+        "rarely",
+        "once known",
+        "a pause between",
+    ],
+)
+async def test_a_device_is_missed_only_when_it_has_sent_regularly(edge: Edge, seconds: list[int], state: str) -> None:
+    pump = SpeakingNode()
+    await edge.hear(pump.sample(edge.now))
+    for pause in seconds:
+        edge.wait(pause)
+        await edge.hear(pump.sample(edge.now))
+    assert (await edge.device())["state"] == "online"
+    edge.wait(90)
+    assert (await edge.device())["state"] == state
+    fleet = await edge.api.get("/api/v1/fleet", tenant_id="demo")
+    assert (fleet["quiet"], fleet["idle"], fleet["never_heard"]) == (int(state == "quiet"), int(state == "idle"), 1)
+    counts = await edge.api.get("/api/v1/device-counts", tenant_id="demo")
+    assert (counts["quiet"], counts["idle"], counts["registered"]) == (fleet["quiet"], fleet["idle"], 2)
+
+
+async def test_a_device_that_sends_its_status_has_a_schedule_from_the_first_one(edge: Edge) -> None:
+    await edge.hear(SpeakingNode().status(edge.now, DeviceStatus(state="online")))
+    edge.wait(90)
+    assert (await edge.device())["state"] == "quiet"

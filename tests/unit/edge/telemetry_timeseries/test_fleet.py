@@ -9,7 +9,7 @@ TIMEOUT = timedelta(seconds=60)
 
 
 def heard(seconds_ago: float) -> Clocks:
-    return Clocks(NOW - timedelta(seconds=seconds_ago), None, None, None)
+    return Clocks(NOW - timedelta(seconds=seconds_ago), None, None, None, scheduled_at=NOW - timedelta(days=30))
 
 
 def of(*devices: tuple[Clocks, Held]) -> Fleet:
@@ -20,8 +20,10 @@ def of(*devices: tuple[Clocks, Held]) -> Fleet:
 
 
 def test_devices_are_counted_as_the_device_list_shows_them() -> None:
-    fleet = of((heard(5), Held()), (heard(61), Held()), (Clocks(None, None, None, None), Held()))
-    assert (fleet.online, fleet.quiet) == (1, 2)
+    without_schedule = Clocks(NOW - timedelta(seconds=61), None, None, None)
+    gone = Clocks(None, NOW, NOW, NOW, scheduled_at=NOW)
+    fleet = of((heard(5), Held()), (heard(61), Held()), (without_schedule, Held()), (gone, Held()))
+    assert (fleet.online, fleet.quiet, fleet.idle) == (1, 2, 1)
 
 
 def test_what_the_devices_hold_is_added_up_and_the_oldest_is_the_oldest_of_all() -> None:
