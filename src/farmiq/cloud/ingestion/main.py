@@ -37,7 +37,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
         for_admins = (
             [
                 *dead_letter_routes(pool, publisher, settings.amqp_url, settings.admin_token, life.clock),
-                *bus_routes(publisher, settings.admin_token),
+                *bus_routes(pool, publisher, settings.admin_token),
             ]
             if settings.admin_token
             else []
