@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
+from farmiq.cloud import drain
 from farmiq.cloud.dead_letters import audit, saved
 from farmiq.cloud.dead_letters.audit import Asked, alone_with
 from farmiq.cloud.dead_letters.course import Course, OnProgress, Result, Taken, collected
@@ -70,7 +71,8 @@ async def replay(
     pace: Pace,
     on_progress: OnProgress | None = None,
 ) -> Result:
-    """Back into the queue of their service, as if they had never failed. Raises what RabbitMQ said when it took no more."""
+    """Back into the queue of their service, as if they had never failed. Raises what RabbitMQ said when it took no more, or
+    `Drained`."""
     queue = WORK_QUEUES[asked.service].name
 
     async def take(_action_id: UUID, letters: Sequence[SavedLetter]) -> Taken:
@@ -102,9 +104,11 @@ async def _publish(
     for first in range(0, len(ready), pace.at_once):
         part = ready[first : first + pace.at_once]
         await pace.wait(len(part))
-        answers = await publisher.publish_many([message for _, message in part])
-        confirmed = [one for (one, _), answer in zip(part, answers, strict=True) if answer is None]
-        await saved.settle(connection, confirmed)
+        async with connection.transaction():
+            await drain.enter(connection)
+            answers = await publisher.publish_many([message for _, message in part])
+            confirmed = [one for (one, _), answer in zip(part, answers, strict=True) if answer is None]
+            await saved.settle(connection, confirmed)
         done += len(confirmed)
         error = next((answer for answer in answers if answer is not None), None)
         if error is not None:

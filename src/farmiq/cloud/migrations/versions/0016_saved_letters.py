@@ -4,7 +4,7 @@ from sqlalchemy import Connection
 
 from farmiq.kit.migrations import execute_sql_beside
 
-revision = "cloud_0015"
+revision = "cloud_0016"
 down_revision = "cloud_0014"
 
 
