@@ -10,6 +10,7 @@ pytest_plugins = [
     "support.postgres",
     "support.databases",
     "support.rabbitmq",
+    "support.debian_root",
     "support.s3",
     "e2e.console_visit",
 ]

@@ -140,6 +140,15 @@ EXAMPLES: Final = (
         ),
     ),
     Example(
+        "a cloud that is drained is a warning until it is resumed",
+        {'farmiq_ingestion_drained{job="cloud-ingestion"}': ((0, 4), (1, 4), (0, 4))},
+        (
+            Expected(0.75, "FarmiqCloudDrained"),
+            Expected(1, "FarmiqCloudDrained", (WARNING,)),
+            Expected(2, "FarmiqCloudDrained"),
+        ),
+    ),
+    Example(
         "a spool that will be full within a day is a warning, within two hours critical; one that is delivered never",
         {f"farmiq_spool_runway_seconds{{{_EDGE}}}": ((float("inf"), 4), (86_399, 8), (7199, 8), (86_400, 4))},
         (

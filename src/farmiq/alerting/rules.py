@@ -91,6 +91,12 @@ RULES: Final = (
         levels=(Level("warning", 0, MINUTE),),
     ),
     Rule(
+        name="FarmiqCloudDrained",
+        summary="The cloud is drained and takes no events: everything waits on the edges' disks",
+        expression=Latest(metric="farmiq_ingestion_drained"),
+        levels=(Level("warning", 0),),
+    ),
+    Rule(
         name="FarmiqSpoolFullSoon",
         summary="A device that can't deliver has room for less than a day",
         expression=Latest(metric="farmiq_spool_runway_seconds", how="min"),

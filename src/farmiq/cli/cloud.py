@@ -1,3 +1,4 @@
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,14 +8,15 @@ from farmiq.cli import exits
 from farmiq.cli.terminal import say, say_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from farmiq.cli.cloud_drain import BusState
     from farmiq.cli.cloud_topology import Look
     from farmiq.kit.amqp_definitions import Finding
 
 cloud = typer.Typer(
     name="cloud",
-    help="The cloud's event bus.",
+    help="The cloud's event bus: its topology, and running it empty.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -101,6 +103,89 @@ def export(
     file.write_text(f"{text}\n", encoding="utf-8")
     say(f"{file} has the exchanges, queues and bindings of virtual host {vhost}. Load it with:")
     say(f"  rabbitmqctl import_definitions {file}")
+
+
+@cloud.command()
+def drain(
+    status: Annotated[bool, typer.Option("--status", help="Change nothing: show what is in RabbitMQ.")] = False,
+    timeout: Annotated[float, typer.Option(min=0, help="So many seconds at most until the queues are empty.")] = 900.0,
+    as_json: AsJson = False,
+) -> None:
+    """Run RabbitMQ empty, so that it can be replaced.
+
+    The cloud answers its edges with 503 from then on, across restarts, until `farmiq cloud resume`: edges keep their events, and
+    that costs no event an attempt. The services go on emptying the queues, and dead letters are saved in the database. Safe to
+    repeat. Exit code 1 when something is left after --timeout; the intake stays closed then too.
+    """
+    import asyncio
+
+    from farmiq.cli import cloud_drain
+    from farmiq.cli.cloud_bus import find_bus
+    from farmiq.cli.edge_cloud import find_cloud
+
+    target, bus = find_cloud(), find_bus()
+    if status:
+        seen = asyncio.run(cloud_drain.state(target, bus))
+    else:
+        with _showing_drain() as watch:
+            seen = asyncio.run(cloud_drain.drain(target, bus, timeout, watch))
+    if as_json:
+        import msgspec
+
+        told = {"is_empty": seen.is_empty, "is_certainly_empty": seen.is_certainly_empty}
+        say_json(msgspec.to_builtins(seen) | told)
+    else:
+        cloud_drain.show(seen)
+        if not status:
+            _say_next(seen)
+    raise typer.Exit(exits.OK if status or seen.is_empty else exits.FAILED)
+
+
+@cloud.command()
+def resume() -> None:
+    """Let the cloud take events again after `farmiq cloud drain`.
+
+    Edges send again by themselves, within a minute.
+    """
+    import asyncio
+
+    from farmiq.cli import cloud_drain
+    from farmiq.cli.edge_cloud import find_cloud
+
+    ended = asyncio.run(cloud_drain.resume(find_cloud()))
+    if ended is None:
+        say("The cloud takes events: it was not drained.")
+    else:
+        say(f"The cloud takes events again. It was {ended}.")
+
+
+@contextmanager
+def _showing_drain() -> "Iterator[Callable[[BusState], None]]":
+    """A line on stderr whenever something has changed."""
+    import sys
+
+    from farmiq.cli.cloud_drain import progress
+
+    shown = ""
+
+    def watch(seen: "BusState") -> None:
+        nonlocal shown
+        if progress(seen) != shown:
+            shown = progress(seen)
+            sys.stderr.write(f"{shown}\n")
+
+    yield watch
+
+
+def _say_next(seen: "BusState") -> None:
+    if not seen.is_empty:
+        say("RabbitMQ is not empty. The same command goes on; farmiq cloud resume opens the intake again.")
+    elif seen.is_certainly_empty:
+        say("Nothing of FarmIQ is left in RabbitMQ: it can be replaced. Afterwards: farmiq cloud resume")
+    else:
+        say(
+            "Stop the cloud's services, then give the same command again: what a service had in hand is back in its queue then."
+        )
 
 
 def _tell(look: "Look") -> None:

@@ -40,7 +40,7 @@ def list_queues(service: Service = None, queue: Queue = None, as_json: AsJson = 
     """Count the dead letters of every service, by reason.
 
     The broker is AMQP_URL and the database CLOUD_DATABASE_URL when they are set, else those of the farm which runs on this
-    machine. Letters are taken for the time of the look, and put back.
+    machine. A letter that is looked at for the first time moves from its queue into the database.
     """
     import asyncio
 

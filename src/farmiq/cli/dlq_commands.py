@@ -12,12 +12,13 @@ from farmiq.cli.connected_cloud import connected
 from farmiq.cli.edge_cloud import Cloud
 from farmiq.cloud.dead_letters import audit, handlers
 from farmiq.cloud.dead_letters.audit import Action, Asked, Kind
+from farmiq.cloud.dead_letters.collection import NoSuchQueue
 from farmiq.cloud.dead_letters.course import OnProgress, Result
 from farmiq.cloud.dead_letters.filters import Filter
-from farmiq.cloud.dead_letters.handlers import Found, dead_letter_queue_of
+from farmiq.cloud.dead_letters.handlers import dead_letter_queue_of
 from farmiq.cloud.dead_letters.pace import Pace
+from farmiq.cloud.dead_letters.saved import SavedLetter
 from farmiq.cloud.dead_letters.summary import Summary
-from farmiq.cloud.dead_letters.walk import NoSuchQueue
 from farmiq.kit.amqp import BusAway, Publisher
 from farmiq.kit.amqp_channel import CONNECT_SECONDS_MAX
 from farmiq.kit.amqp_inspection import connected as connected_bus
@@ -40,18 +41,17 @@ async def summaries(place: Place, services: Iterable[str]) -> list[Summary]:
         return [await handlers.summarize(connection, place.bus.amqp_url, service, SEEN_MAX) for service in services]
 
 
-async def letters(place: Place, services: Iterable[str], wanted: Filter, limit: int) -> list[Found]:
-    found: list[Found] = []
+async def letters(place: Place, services: Iterable[str], wanted: Filter, limit: int) -> list[SavedLetter]:
+    shown: list[SavedLetter] = []
     async with connected(place.cloud, "dlq", FIXES) as connection:
         for service in services:
-            found += await handlers.find(
-                connection, place.bus.amqp_url, service, wanted, limit=limit - len(found), messages_max=SEEN_MAX
+            shown += await handlers.find(
+                connection, place.bus.amqp_url, service, wanted, limit=limit - len(shown), messages_max=SEEN_MAX
             )
-    return found
+    return shown
 
 
 async def replay(place: Place, asked: Asked, per_second: float | None, on_progress: OnProgress) -> Result:
-    clock = Clock()
     async with connected(place.cloud, "dlq", FIXES) as connection, _publisher(place.bus) as publisher:
         return await handlers.replay(
             connection,
@@ -59,22 +59,14 @@ async def replay(place: Place, asked: Asked, per_second: float | None, on_progre
             publisher,
             asked,
             seen_max=SEEN_MAX,
-            pace=Pace(per_second, clock),
-            clock=clock,
+            pace=Pace(per_second, Clock()),
             on_progress=on_progress,
         )
 
 
 async def discard(place: Place, asked: Asked, on_progress: OnProgress) -> Result:
     async with connected(place.cloud, "dlq", FIXES) as connection:
-        return await handlers.discard(
-            connection,
-            place.bus.amqp_url,
-            asked,
-            seen_max=SEEN_MAX,
-            clock=Clock(),
-            on_progress=on_progress,
-        )
+        return await handlers.discard(connection, place.bus.amqp_url, asked, seen_max=SEEN_MAX, on_progress=on_progress)
 
 
 async def last_actions(place: Place, limit: int) -> list[Action]:

@@ -44,6 +44,8 @@ def examine(home: "Home") -> "Iterator[Check]":
     import os
 
     from farmiq.cli import checks, farm_checks
+    from farmiq.cli.running import is_running
+    from farmiq.cli.status import intake_remark
     from farmiq.stack.control import read_state
     from farmiq.stack.ports import is_free
     from farmiq.stack.processes import leftovers
@@ -61,6 +63,8 @@ def examine(home: "Home") -> "Iterator[Check]":
     yield farm_checks.check_supervisor(state)
     yield from farm_checks.check_children(state)
     yield farm_checks.check_leftovers(state, leftovers(home.path))
+    if is_running(state):
+        yield farm_checks.check_intake(intake_remark(home))
 
 
 def lock_file() -> "Path | None":

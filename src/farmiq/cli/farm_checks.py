@@ -46,6 +46,12 @@ def check_leftovers(state: StackState, processes: Sequence[Process]) -> Check:
     )
 
 
+def check_intake(remark: str | None) -> Check:
+    if remark is None:
+        return good("cloud intake", "takes events")
+    return Check("cloud intake", Verdict.WARNING, remark, "farmiq cloud resume")
+
+
 def check_ports(state: StackState, remembered: Mapping[str, int], is_free: Callable[[int], bool]) -> Check:
     if not remembered:
         return good("ports", "chosen free at the first start")

@@ -24,7 +24,8 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print everythin
     state = read_state(home)
     if as_json:
         hops, broken = (ask_hops(home), broken_links(home)) if is_running(state) else ([], {})
-        say_json(as_data(state, hops) | {"broken_links": broken})
+        remark = intake_remark(home) if is_running(state) else None
+        say_json(as_data(state, hops) | {"broken_links": broken, "cloud_intake": remark or "open"})
     elif not is_running(state):
         raise not_running(state)
     else:
@@ -32,6 +33,8 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print everythin
         show(state, ask_hops(home))
         for name, faults in broken_links(home).items():
             say(f"\n✂ {name} was broken on purpose: {', '.join(faults)}. Heal it with: {own_name()} demo heal")
+        if remark := intake_remark(home):
+            say(f"\n⏸ The cloud is {remark}.")
     raise typer.Exit(exit_code(state))
 
 
@@ -64,6 +67,21 @@ def broken_links(home: "Home") -> dict[str, list[str]]:
     except RelayAway:
         return {}
     return {route.name: route.faults.names for route in routes if not route.is_healthy}
+
+
+def intake_remark(home: "Home") -> str | None:
+    """What cloud-ingestion remarks about its intake. A service that is away is among the children, with its reason."""
+    import json
+
+    from farmiq.cli.hops import fetch
+    from farmiq.stack.control import NeverStarted, environment
+
+    try:
+        answer = json.loads(fetch(f"{environment(home)['CLOUD_INGESTION_URL']}/api/ready", None))
+        remark: str | None = answer.get("remarks", {}).get("intake")
+    except (NeverStarted, KeyError, OSError, ValueError):
+        return None
+    return remark
 
 
 def as_data(state: "StackState", hops: "list[Hop]") -> dict[str, Any]:

@@ -7,7 +7,7 @@ shows everything, where its plugin runs.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Final, Literal
+from typing import Any, Final, Literal
 from urllib.parse import quote
 
 import aiohttp
@@ -77,17 +77,27 @@ async def _connect(hosts: Sequence[URL], name: str) -> AbstractConnection:
     return await aiormq.connect(hosts[-1], client_properties={"connection_name": name})
 
 
+async def messages_over_management(url: str, virtual_host: str) -> dict[str, int]:
+    """The messages of every queue, as RabbitMQ counted them a few seconds ago. Raises `BusAway` or `ManagementRefused`."""
+    queues: list[dict[str, Any]] = await _managed(URL(url), "queues", virtual_host)
+    return {one["name"]: one.get("messages", 0) for one in queues}
+
+
 async def _definitions(url: URL, virtual_host: str) -> Definitions:
+    document: Definitions = await _managed(url, "definitions", virtual_host)
+    return document
+
+
+async def _managed(url: URL, what: str, virtual_host: str) -> Any:
     auth = aiohttp.BasicAuth(url.user or "", url.password or "")
     base = str(url.with_user(None)).rstrip("/")
-    where = URL(f"{base}/api/definitions/{quote(virtual_host, safe='')}", encoded=True)
+    where = URL(f"{base}/api/{what}/{quote(virtual_host, safe='')}", encoded=True)
     timeout = aiohttp.ClientTimeout(total=MANAGEMENT_SECONDS_MAX, connect=CONNECT_SECONDS_MAX)
     try:
         async with aiohttp.ClientSession(auth=auth, timeout=timeout) as session, session.get(where) as answer:
             if answer.status != 200:
                 raise ManagementRefused(f"The management API answers {answer.status} for virtual host {virtual_host}")
-            document: Definitions = await answer.json()
-            return document
+            return await answer.json()
     except (aiohttp.ClientError, TimeoutError) as error:
         raise BusAway(f"The management API does not answer: {str(error) or 'no answer in time'}") from error
 

@@ -123,13 +123,19 @@ def without(topology: Topology, names: Set[str]) -> Topology:
 
 async def depth(connection: AbstractConnection, queue: str) -> int | None:
     """How many messages wait there, without those that somebody has in hand; None when there is no such queue."""
+    counts = await depth_and_readers(connection, queue)
+    return None if counts is None else counts[0]
+
+
+async def depth_and_readers(connection: AbstractConnection, queue: str) -> tuple[int, int] | None:
+    """The same, and how many consumers there are. Without any, nobody has a message in hand."""
     asking = await connection.channel()
     try:
         answer = await asking.queue_declare(queue, passive=True)
     except ChannelNotFoundEntity:
         return None  # RabbitMQ answers so by closing the channel: each question has one of its own
     await asking.close()
-    return answer.message_count or 0
+    return answer.message_count or 0, answer.consumer_count or 0
 
 
 async def _compatibly(kind: str, name: str, making: Awaitable[object]) -> None:

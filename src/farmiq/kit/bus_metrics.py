@@ -45,7 +45,10 @@ class BusMetrics:
         )
         self.connected = Gauge("farmiq_bus_connected", "1 while messages can come.", ["queue"], registry=registry)
         self.waiting = Gauge(
-            "farmiq_bus_queue_messages", "Messages that wait in a queue, as seen last.", ["queue"], registry=registry
+            "farmiq_bus_queue_messages",
+            "Messages that wait in a queue, as seen last. Dead letters that were saved in the database count with their queue.",
+            ["queue"],
+            registry=registry,
         )
 
     def expect(self, queue: str) -> None:

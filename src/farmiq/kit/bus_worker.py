@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from farmiq.kit.amqp import BusAway, Consumer, Publisher
+from farmiq.kit.amqp import Consumer, Publisher
 from farmiq.kit.bus_failures import Mover
 from farmiq.kit.bus_metrics import BusMetrics
 from farmiq.kit.bus_work import Failure, Outcome, Refusal, Work, work_through
@@ -36,6 +36,7 @@ WATCH_INTERVAL_SECONDS: Final = 10.0
 AWAY_OR_BUSY: Final[tuple[type[BaseException], ...]] = (*RETRY, Transient)
 
 Item = TypeVar("Item")
+CountSaved = Callable[[str], Awaitable[int]]
 
 log = get_logger(__name__)
 
@@ -71,15 +72,23 @@ class BusWorker:
 
 
 async def run_bus_worker(
-    life: Lifetime, worker: BusWorker, work: Work[Item], *, metrics: BusMetrics | None = None
+    life: Lifetime,
+    worker: BusWorker,
+    work: Work[Item],
+    *,
+    metrics: BusMetrics | None = None,
+    count_saved: CountSaved | None = None,
 ) -> None:
-    """Until the service is asked to stop. Cut anywhere, it loses nothing: what was not acknowledged comes again."""
+    """Until the service is asked to stop. Cut anywhere, it loses nothing: what was not acknowledged comes again.
+
+    `count_saved` counts the dead letters of a queue that were moved into the database; they wait for a person as the others do.
+    """
     metrics = metrics or BusMetrics(life.registry)
     metrics.expect(worker.queue.name)
     await worker.start()
     try:
         async with asyncio.TaskGroup() as group:
-            group.create_task(_watch_queues(life, worker, metrics))
+            group.create_task(_watch_queues(life, worker, metrics, count_saved))
             group.create_task(_until_drained(life, worker, _consume(life, worker, work, metrics)))
     finally:
         await worker.stop()
@@ -136,15 +145,18 @@ async def _until_drained(life: Lifetime, worker: BusWorker, consuming: Coroutine
         raise Fatal("The bus worker was cancelled from inside and has ended")
 
 
-async def _watch_queues(life: Lifetime, worker: BusWorker, metrics: BusMetrics) -> None:
+async def _watch_queues(life: Lifetime, worker: BusWorker, metrics: BusMetrics, count_saved: CountSaved | None) -> None:
+    dead_letters = worker.queue.dead_letter_queue
     while True:
         metrics.connected.labels(worker.queue.name).set(worker.consumer.is_connected)
         try:
             depths = await worker.publisher.depths(worker.queue.queue_names())
             await worker.publisher.bind_again()
-        except BusAway:
-            depths = {}  # what was seen last stays: no depth is not a depth of nothing
+            # After the queue: a letter that moves meanwhile is seen at least once.
+            saved = await count_saved(dead_letters) if count_saved else 0
+        except AWAY_OR_BUSY:
+            depths, saved = {}, 0  # what was seen last stays: no depth is not a depth of nothing
         for queue, messages in depths.items():
-            metrics.waiting.labels(queue).set(messages or 0)
+            metrics.waiting.labels(queue).set((messages or 0) + (saved if queue == dead_letters else 0))
         if not await life.pause(WATCH_INTERVAL_SECONDS if depths else 1.0):
             return

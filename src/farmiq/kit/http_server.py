@@ -76,9 +76,12 @@ class Health(msgspec.Struct, frozen=True):
     version: str
 
 
-class Readiness(msgspec.Struct, frozen=True):
+class Readiness(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`remarks` are for a person: the service is ready all the same."""
+
     status: str
     checks: dict[str, str]
+    remarks: dict[str, str] = {}
 
 
 async def serve_http(
@@ -219,7 +222,8 @@ def _standard_routes(life: Lifetime) -> list[Any]:
         """Readiness: what this service cannot work without is there."""
         checks = await life.readiness()
         is_ready = all(answer == "ok" for answer in checks.values())
-        return Response(Readiness("ready" if is_ready else "not_ready", checks), status_code=200 if is_ready else 503)
+        told = Readiness("ready" if is_ready else "not_ready", checks, await life.remarks() if is_ready else {})
+        return Response(told, status_code=200 if is_ready else 503)
 
     @get("/metrics", tags=["probes"], sync_to_thread=False, media_type=CONTENT_TYPE)
     def metrics() -> bytes:

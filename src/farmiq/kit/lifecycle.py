@@ -27,6 +27,7 @@ EXIT_BAD_SETTINGS = 78  # sysexits EX_CONFIG: starting again will not help
 log = log_lines.get_logger(__name__)
 
 Probe = Callable[[], Awaitable[None]]
+Remark = Callable[[], Awaitable[str | None]]
 
 
 class Lifetime:
@@ -38,10 +39,15 @@ class Lifetime:
         self.registry: CollectorRegistry = new_registry(service)
         self.stopping = asyncio.Event()
         self._checks: dict[str, Probe] = {}
+        self._remarks: dict[str, Remark] = {}
 
     def ready_when(self, name: str, probe: Probe) -> None:
         """`probe` raises while the service cannot do its work. A neighbour whose absence we survive is not a check."""
         self._checks[name] = probe
+
+    def remark_on(self, name: str, remark: Remark) -> None:
+        """`remark` returns what a person should see beside the checks, None for nothing. The service is ready all the same."""
+        self._remarks[name] = remark
 
     async def pause(self, seconds: float) -> bool:
         """Wait, but not past the end: False when the service is asked to stop."""
@@ -76,6 +82,18 @@ class Lifetime:
         return dict(
             zip(names, await asyncio.gather(*(self._probe(name, timeout_seconds) for name in names)), strict=True)
         )
+
+    async def remarks(self, timeout_seconds: float = 2.0) -> dict[str, str]:
+        """Those that there are. One that can't be had says nothing: what is wrong is among the checks."""
+        texts = {name: await self._remark(remark, timeout_seconds) for name, remark in self._remarks.items()}
+        return {name: text for name, text in texts.items() if text}
+
+    async def _remark(self, remark: Remark, timeout_seconds: float) -> str | None:
+        try:
+            return await asyncio.wait_for(remark(), timeout_seconds)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the service is as ready as before
+            log.warning("remark_failed", reason=log_lines.mask(f"{type(error).__name__}: {error}"))
+            return None
 
     async def _probe(self, name: str, timeout_seconds: float) -> str:
         try:

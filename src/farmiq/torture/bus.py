@@ -6,10 +6,13 @@ import time
 from collections.abc import Sequence
 from uuid import UUID
 
+import asyncpg
 from aiormq.abc import AbstractConnection
 from aiormq.exceptions import PublishError
 from pamqp.commands import Basic
 
+from farmiq.cloud.dead_letters.filters import EVERYTHING
+from farmiq.cloud.dead_letters.handlers import find
 from farmiq.cloud.work_queues import work_queue
 from farmiq.contracts import event_types
 from farmiq.contracts.bus import (
@@ -17,7 +20,6 @@ from farmiq.contracts.bus import (
     BINDINGS,
     MEDIA_STORE_QUEUE,
     TELEMETRY_INGEST_QUEUE,
-    dlq_for,
     exchange_for,
 )
 from farmiq.kit.amqp_channel import BusAway
@@ -28,6 +30,7 @@ from farmiq.torture.ledger import BusPoison, LedgerWriter
 
 NAME = "farmiq-torture"
 POISON_SECONDS_MAX = 30.0
+LETTERS_MAX = 1_000_000
 CONSUMERS = {
     "cloud-telemetry-service": TELEMETRY_INGEST_QUEUE,
     "cloud-analytics-service": ANALYTICS_KPI_QUEUE,
@@ -111,19 +114,19 @@ async def depths(server: RabbitMq, queues: Sequence[str], virtual_host: str = "/
     return dict(zip(queues, counts, strict=True))
 
 
-async def dead_letters(amqp_url: str) -> list[tuple[str, UUID | None]]:
-    """The poison in each dead letter of each service, None for one that is something else. They stay where they are."""
-    found = []
-    async with connected(amqp_url, NAME) as connection:
-        for service in CONSUMERS:
-            channel = await connection.channel()  # closed without an answer, it puts back what it took
-            while True:
-                message = await channel.basic_get(dlq_for(service))
-                if isinstance(message.delivery, Basic.GetEmpty):
-                    break
-                found.append((service, poison_in(message.body)))
-            await channel.close()
-    return found
+async def dead_letters(cloud_url: str, amqp_url: str) -> list[tuple[str, UUID | None]]:
+    """The poison in each dead letter of each service, None for one that is something else."""
+    connection = await asyncpg.connect(cloud_url)
+    try:
+        return [
+            (service, poison_in(one.delivery.body))
+            for service in CONSUMERS
+            for one in await find(
+                connection, amqp_url, service, EVERYTHING, limit=LETTERS_MAX, messages_max=LETTERS_MAX
+            )
+        ]
+    finally:
+        await connection.close()
 
 
 def poison_in(body: bytes) -> UUID | None:

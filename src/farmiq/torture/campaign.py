@@ -191,7 +191,7 @@ class Campaign:
         result.events = await holdings.judge_said(url, ledger, (SENSOR, STATION))
         result.sessions = await holdings.judge_weighed(url, ledger, [STATION])
         result.pictures = await holdings.judge_seen(url, ledger, [STATION], farm.environment)
-        result.poison = judge_bus_poison(ledger.bus_poison, await dead_letters(farm.environment["AMQP_URL"]))
+        result.poison = judge_bus_poison(ledger.bus_poison, await dead_letters(url, farm.environment["AMQP_URL"]))
 
     async def _audit(self) -> str:
         """The farm's own proof, beside ours."""

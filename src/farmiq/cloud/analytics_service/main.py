@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from farmiq.cloud.analytics_service.api import routes
@@ -14,6 +15,7 @@ from farmiq.cloud.analytics_service.settings import (
 )
 from farmiq.cloud.analytics_service.topology import WORK_QUEUE
 from farmiq.cloud.analytics_service.worker import Counters, Recomputer, recompute, watch_marks
+from farmiq.cloud.dead_letters import saved
 from farmiq.cloud.viewers import viewer_guard
 from farmiq.kit.bus_worker import BusWorker, Work, run_bus_worker
 from farmiq.kit.http_server import serve_http
@@ -51,7 +53,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
         )
         guards = [viewer_guard(pool, settings.admin_token)]
         async with asyncio.TaskGroup() as group:
-            group.create_task(run_bus_worker(life, worker, facts))
+            group.create_task(run_bus_worker(life, worker, facts, count_saved=partial(saved.count, pool)))
             group.create_task(life.until_stopped(computing))
             group.create_task(life.until_stopped(watch_marks(life, recomputer)))
             group.create_task(

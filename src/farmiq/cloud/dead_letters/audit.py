@@ -1,4 +1,4 @@
-"""Who did what with dead letters, and what was thrown away. Every SQL of this package."""
+"""Who did what with dead letters, and what was thrown away. The letters themselves are in `saved`."""
 
 import asyncio
 import contextlib
@@ -10,8 +10,7 @@ from uuid import UUID
 import msgspec
 
 from farmiq.cloud.dead_letters.filters import Filter
-from farmiq.cloud.dead_letters.letters import letter_of
-from farmiq.kit.amqp import Delivery
+from farmiq.cloud.dead_letters.saved import SavedLetter
 from farmiq.kit.errors import Transient
 from farmiq.kit.ids import new_id
 from farmiq.kit.postgres import Connection, certainly, storable
@@ -135,10 +134,8 @@ async def finish(connection: Connection, action_id: UUID, error: str | None = No
     await connection.execute(_FINISH, action_id, None if error is None else storable(error)[:ERROR_LENGTH_MAX])
 
 
-async def keep(connection: Connection, action_id: UUID, deliveries: Sequence[Delivery]) -> None:
-    """In one transaction: when this returns, they may be removed from their queue."""
-    async with connection.transaction():
-        await connection.executemany(_KEEP, [(action_id, *_row(delivery)) for delivery in deliveries])
+async def keep(connection: Connection, action_id: UUID, letters: Sequence[SavedLetter]) -> None:
+    await connection.executemany(_KEEP, [(action_id, *_row(one)) for one in letters])
 
 
 async def actions(connection: Connection, limit: int) -> list[Action]:
@@ -146,8 +143,8 @@ async def actions(connection: Connection, limit: int) -> list[Action]:
     return [Action(**dict(row) | {"filter": msgspec.json.decode(row["filter"])}) for row in rows]
 
 
-def _row(delivery: Delivery) -> tuple[object, ...]:
-    letter = letter_of(delivery)
+def _row(one: SavedLetter) -> tuple[object, ...]:
+    letter = one.letter
     return (
         None if letter.message_id is None else storable(letter.message_id),
         storable(letter.reason),
@@ -155,6 +152,6 @@ def _row(delivery: Delivery) -> tuple[object, ...]:
         None if letter.tenant_id is None else storable(letter.tenant_id),
         storable(letter.exchange),
         storable(letter.routing_key),
-        msgspec.json.encode(delivery.headers).decode(),
-        delivery.body,
+        msgspec.json.encode(one.delivery.headers).decode(),
+        one.delivery.body,
     )

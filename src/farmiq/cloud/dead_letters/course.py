@@ -1,26 +1,20 @@
-"""The course of an action on dead letters, the same for all: written down, gone through window by window, counted, finished."""
+"""The course of an action on dead letters, the same for all: written down, gone through page by page, counted, finished."""
 
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
 from uuid import UUID
 
 import msgspec
 
-from farmiq.cloud.dead_letters import audit
+from farmiq.cloud.dead_letters import audit, saved
 from farmiq.cloud.dead_letters.audit import Asked, Counts, alone_with
+from farmiq.cloud.dead_letters.collection import collect
 from farmiq.cloud.dead_letters.filters import matches
-from farmiq.cloud.dead_letters.letters import letter_of
-from farmiq.cloud.dead_letters.walk import Walk, walking
-from farmiq.kit.amqp import Delivery
-from farmiq.kit.clock import Clock
+from farmiq.cloud.dead_letters.saved import SavedLetter
 from farmiq.kit.errors import Transient
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import RETRY, Connection
-
-WALK_SECONDS_MAX: Final = 900.0
-"""RabbitMQ takes a message away from whoever has held it for half an hour. A slow replay therefore goes in several walks."""
 
 log = get_logger(__name__)
 
@@ -29,7 +23,7 @@ OnProgress = Callable[[Counts, int], None]
 
 
 class Result(msgspec.Struct, frozen=True):
-    """`messages` were in the queue at the start. Those that failed are still there."""
+    """`messages` were there at the start. Those that failed are still there."""
 
     action_id: UUID
     messages: int
@@ -37,31 +31,24 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """Of the letters that were meant: which are safe elsewhere, how many stay, and why nothing more is tried."""
+    """Of the letters that were meant: how many are safe elsewhere and settled, how many stay, and why nothing more is tried."""
 
-    done: Sequence[Delivery]
+    done: int = 0
     failed: int = 0
     error: Transient | None = None
 
 
-Take = Callable[[UUID, Sequence[Delivery]], Awaitable[Taken]]
+Take = Callable[[UUID, Sequence[SavedLetter]], Awaitable[Taken]]
 
 
 class Course:
     def __init__(
-        self,
-        connection: Connection,
-        asked: Asked,
-        take: Take,
-        seen_max: int,
-        clock: Clock,
-        on_progress: OnProgress | None,
+        self, connection: Connection, asked: Asked, take: Take, seen_max: int, on_progress: OnProgress | None
     ) -> None:
         self._connection = connection
         self._asked = asked
         self._take = take
         self._seen_max = seen_max
-        self._clock = clock
         self._on_progress = on_progress
         self._counts = Counts()
         self._messages = 0
@@ -72,7 +59,8 @@ class Course:
         log.info("dead_letter_action_begun", **told, asked_by=self._asked.asked_by, is_dry_run=self._asked.is_dry_run)
         try:
             async with alone_with(self._connection, self._asked.queue):
-                await self._walk_until_over(amqp_url, action_id)
+                self._messages = await collected(self._connection, amqp_url, self._asked.queue, self._seen_max)
+                await self._go_through(action_id)
         except (Exception, asyncio.CancelledError) as error:
             with contextlib.suppress(*RETRY):
                 await audit.finish(self._connection, action_id, str(error) or "cut short")
@@ -81,36 +69,20 @@ class Course:
         log.info("dead_letter_action_finished", **told, matched=self._counts.matched, done=self._counts.done)
         return Result(action_id, self._messages, self._counts)
 
-    async def _walk_until_over(self, amqp_url: str, action_id: UUID) -> None:
-        is_over = False
-        while not is_over:
-            before = self._counts.done
-            async with walking(amqp_url, self._asked.queue) as walk:
-                self._messages = self._messages or walk.messages
-                is_over = await self._go_through(walk, action_id)
-            # A walk that was cut for its time and moved nothing would be followed by one just like it.
-            is_over = is_over or self._counts.done == before
-
-    async def _go_through(self, walk: Walk, action_id: UUID) -> bool:
-        """False when it was cut because RabbitMQ would not wait any longer."""
-        started = self._clock.monotonic()
-        async for window in walk.windows(self._seen_max - self._counts.seen):
-            await self._handle(walk, action_id, window)
+    async def _go_through(self, action_id: UUID) -> None:
+        async for page in saved.pages(self._connection, self._asked.queue, self._seen_max):
+            await self._handle(action_id, page)
             if self._has_enough():
-                return True
-            if self._clock.monotonic() - started > WALK_SECONDS_MAX:
-                return False
-        return True
+                return
 
-    async def _handle(self, walk: Walk, action_id: UUID, window: Sequence[Delivery]) -> None:
+    async def _handle(self, action_id: UUID, page: Sequence[SavedLetter]) -> None:
         counts, limit = self._counts, self._asked.messages_max
-        meant = [delivery for delivery in window if matches(self._asked.wanted, letter_of(delivery))]
+        meant = [one for one in page if matches(self._asked.wanted, one.letter)]
         meant = meant if limit is None else meant[: limit - counts.matched]
-        taken = Taken(()) if self._asked.is_dry_run or not meant else await self._take(action_id, meant)
-        await walk.remove(taken.done)
-        counts.seen += len(window)
+        taken = Taken() if self._asked.is_dry_run or not meant else await self._take(action_id, meant)
+        counts.seen += len(page)
         counts.matched += len(meant)
-        counts.done += len(taken.done)
+        counts.done += taken.done
         counts.failed += taken.failed
         await audit.count(self._connection, action_id, counts)
         if self._on_progress is not None:
@@ -121,3 +93,13 @@ class Course:
     def _has_enough(self) -> bool:
         limit = self._asked.messages_max
         return limit is not None and self._counts.matched >= limit
+
+
+async def collected(connection: Connection, amqp_url: str, queue: str, letters_max: int) -> int:
+    """How many letters there are, in the database and in the queue. Up to `letters_max` of them are in the database by then.
+
+    For whoever has the queue for himself, with `alone_with`.
+    """
+    room = max(0, letters_max - await saved.count(connection, queue))
+    left = await collect(connection, amqp_url, queue, room)
+    return await saved.count(connection, queue) + left

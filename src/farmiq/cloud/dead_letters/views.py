@@ -4,8 +4,8 @@ from typing import Any, Final
 
 import msgspec
 
-from farmiq.cloud.dead_letters.handlers import Found
 from farmiq.cloud.dead_letters.letters import Letter
+from farmiq.cloud.dead_letters.saved import SavedLetter
 
 BODY_BYTES_MAX: Final = 64 * 1024
 
@@ -19,12 +19,12 @@ class LetterView(msgspec.Struct, frozen=True):
     body: bytes | None = None
 
 
-def view_of(found: Found, body_bytes_max: int = BODY_BYTES_MAX) -> LetterView:
-    data = found.delivery.body
-    headers: dict[str, Any] = msgspec.to_builtins(found.delivery.headers)
+def view_of(saved: SavedLetter, body_bytes_max: int = BODY_BYTES_MAX) -> LetterView:
+    data = saved.delivery.body
+    headers: dict[str, Any] = msgspec.to_builtins(saved.delivery.headers)
     if len(data) > body_bytes_max:
-        return LetterView(found.letter, headers)
+        return LetterView(saved.letter, headers)
     try:
-        return LetterView(found.letter, headers, envelope=msgspec.json.decode(data))
+        return LetterView(saved.letter, headers, envelope=msgspec.json.decode(data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return LetterView(found.letter, headers, body=data)
+        return LetterView(saved.letter, headers, body=data)

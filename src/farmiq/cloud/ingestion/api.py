@@ -7,6 +7,8 @@ from litestar import Request, get, post
 from litestar.exceptions import InternalServerException
 from litestar.exceptions.http_exceptions import RequestEntityTooLarge
 
+from farmiq.cloud.drain import Drained
+from farmiq.cloud.drain import refuse as refuse_drained
 from farmiq.cloud.ingestion import edges
 from farmiq.cloud.ingestion.body import decoder_for, read_body
 from farmiq.cloud.ingestion.counters import Counters, Stats
@@ -29,6 +31,7 @@ from farmiq.kit.postgres import RETRY, DatabaseAway, Pool
 AnyRequest = Request[Any, Any, Any]
 
 RETRY_AFTER_SECONDS = 5
+DRAINED_RETRY_AFTER_SECONDS = 30
 
 log = get_logger(__name__)
 
@@ -47,7 +50,10 @@ def routes(
         Every event has its own result; 400, 401, 403, 413 and 415 are about the request; 408, 429 and 503 mean: the same again
         later.
         """
-        edge = await _authenticate(pool, request)
+        try:
+            edge = await _authenticate(pool, request)
+        except Drained as error:
+            raise _deferred(counters, error) from error
         _refuse_haste(pace, edge)
         async with _room(under_way):
             batch = await _read(request, settings.ingestion_body_seconds_max)
@@ -57,8 +63,7 @@ def routes(
                 results = await ingest(pool, publisher, screen(edge, batch.events, new_trace_id), expansion)
                 life = await _life(pool)
             except Transient as error:
-                counters.batches_deferred.labels(error.code).inc()
-                raise ApiError(503, error.code, str(error), retry_after_seconds=RETRY_AFTER_SECONDS) from error
+                raise _deferred(counters, error) from error
         counters.answered(edge.edge_cluster_id, batch.batch_id, results)
         return answer_of(batch.batch_id, results, life)
 
@@ -71,17 +76,28 @@ def routes(
 
 
 async def _authenticate(pool: Pool, request: AnyRequest) -> edges.Edge:
-    """Before the body is read: a stranger costs one look-up and no memory."""
+    """Before the body is read: a stranger costs one look-up and no memory, and a drained cloud its edges no uplink.
+
+    Raises `Drained`."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     try:
         async with pool.acquire(timeout=5.0) as connection:
-            return await edges.find(connection, token if scheme.lower() == "bearer" else "")
+            edge = await edges.find(connection, token if scheme.lower() == "bearer" else "")
+            await refuse_drained(connection)
+            return edge
     except edges.TokenRefused as error:
         # Under a name that is not masked: the id is no secret, and an operator finds the row with it.
         log.warning("edge_refused", code=error.code, credential_id=edges.id_of(token))
         raise ApiError(401, error.code, str(error)) from error
     except RETRY as error:
         raise DatabaseAway(f"PostgreSQL: {str(error) or type(error).__name__}") from error
+
+
+def _deferred(counters: Counters, error: Transient) -> ApiError:
+    """The batch comes again, and that costs its events no attempt."""
+    counters.batches_deferred.labels(error.code).inc()
+    seconds = DRAINED_RETRY_AFTER_SECONDS if isinstance(error, Drained) else RETRY_AFTER_SECONDS
+    return ApiError(503, error.code, str(error), retry_after_seconds=seconds)
 
 
 async def _life(pool: Pool) -> CloudLife:

@@ -38,9 +38,13 @@ async def forget_events(settings: DedupeRetentionSettings, work: Work) -> Report
 
 
 async def forget_discarded(settings: DiscardRetentionSettings, work: Work) -> Report:
-    """The messages, and not the fact that somebody discarded them."""
+    """The messages, and not the fact that somebody discarded them. Also that letters were settled: by then none of them is left
+    in a queue."""
     cutoff = work.clock.now() - timedelta(days=settings.discarded_letters_retention_days)
-    return {"rows": await sweep(work, "discarded_letters", "discarded_at", cutoff)}
+    return {
+        "rows": await sweep(work, "discarded_letters", "discarded_at", cutoff),
+        "settled": await sweep(work, "dead_letters", "settled_at", cutoff),
+    }
 
 
 async def _forget(work: Work, month: Partition, cutoff: datetime) -> bool:

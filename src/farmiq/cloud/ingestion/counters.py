@@ -5,10 +5,13 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec import Struct
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from farmiq.cloud.drain import Drain
+from farmiq.cloud.drain import current as current_drain
 from farmiq.contracts.sync import EventResult
 from farmiq.kit.logging import get_logger
+from farmiq.kit.postgres import Connection
 
 log = get_logger(__name__)
 
@@ -26,11 +29,27 @@ class Stats(Struct):
 class Counters:
     def __init__(self, registry: CollectorRegistry, started_at: datetime) -> None:
         self.stats = Stats(started_at)
+        self._drain: Drain | None = None
         self._events = Counter("farmiq_ingestion_events", "Events answered.", ["status"], registry=registry)
         self._rejected = Counter("farmiq_ingestion_events_rejected", "Events rejected.", ["code"], registry=registry)
         self.batches_deferred = Counter(
             "farmiq_ingestion_batches_deferred", "Batches that have to come again.", ["code"], registry=registry
         )
+
+        self._drained = Gauge(
+            "farmiq_ingestion_drained",
+            "1 while the cloud is drained and takes no events, 0 otherwise.",
+            registry=registry,
+        )
+
+    async def sample_drain(self, connection: Connection) -> None:
+        drain = await current_drain(connection)
+        if drain is None and self._drain is not None:
+            log.warning("intake_opened", drained_since=self._drain.begun_at.isoformat())
+        if drain is not None and drain != self._drain:
+            log.warning("intake_drained", since=drain.begun_at.isoformat(), by=drain.begun_by)
+        self._drain = drain
+        self._drained.set(drain is not None)
 
     def answered(self, edge_cluster_id: str, batch_id: str | None, results: Sequence[EventResult]) -> None:
         tally = Tally(result.status for result in results)

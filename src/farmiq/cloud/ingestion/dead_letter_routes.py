@@ -77,7 +77,7 @@ def dead_letter_routes(pool: Pool, publisher: Publisher, amqp_url: str, admin_to
 
     @get("/api/v1/dlq", tags=["dead letters"], guards=guards)
     async def queues(tenant_id: Asking = None, device_id: Asking = None) -> Queues:
-        """How many dead letters each service has, by reason. Of a longer queue the first 10,000 are looked at.
+        """How many dead letters each service has, by reason. Of more the first 10,000 are looked at.
 
         With a tenant or a device: the reasons are counted for its letters only.
         """
@@ -98,13 +98,13 @@ def dead_letter_routes(pool: Pool, publisher: Publisher, amqp_url: str, admin_to
         message_id: Annotated[str | None, QueryParameter(name="id", max_length=256)] = None,
         limit: Limit = 50,
     ) -> Letters:
-        """The first letters that match, with their envelopes. They stay where they are."""
+        """The first letters that match, with their envelopes."""
         wanted = _filter(reason, event_type, tenant_id, since, until, () if message_id is None else (message_id,))
         async with _connection(pool) as connection:
-            found = await handlers.find(
+            letters = await handlers.find(
                 connection, amqp_url, _known(service), wanted, limit=limit, messages_max=SEEN_MAX
             )
-        return Letters([view_of(one) for one in found])
+        return Letters([view_of(one) for one in letters])
 
     @post("/api/v1/dlq/{service:str}/replay", tags=["dead letters"], guards=guards, status_code=200)
     async def replay(service: Service, data: JSONBody[ReplayOrder]) -> Result:
@@ -119,7 +119,6 @@ def dead_letter_routes(pool: Pool, publisher: Publisher, amqp_url: str, admin_to
                 _asked("replay", service, data),
                 seen_max=SEEN_MAX,
                 pace=Pace(data.messages_per_second, clock),
-                clock=clock,
             )
 
     @post("/api/v1/dlq/{service:str}/discard", tags=["dead letters"], guards=guards, status_code=200)
@@ -128,9 +127,7 @@ def dead_letter_routes(pool: Pool, publisher: Publisher, amqp_url: str, admin_to
         if not (data.confirm or data.dry_run):
             raise ApiError(400, "not_confirmed", 'Say "confirm": true to discard, or "dry_run": true to count')
         async with _connection(pool) as connection:
-            return await handlers.discard(
-                connection, amqp_url, _asked("discard", service, data), seen_max=SEEN_MAX, clock=clock
-            )
+            return await handlers.discard(connection, amqp_url, _asked("discard", service, data), seen_max=SEEN_MAX)
 
     @get("/api/v1/dlq/actions", tags=["dead letters"], guards=guards)
     async def actions(limit: Limit = 50) -> Actions:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from farmiq.cloud import drain
 from farmiq.cloud.ingestion import store
 from farmiq.cloud.ingestion.expansion import Expansion
 from farmiq.cloud.ingestion.screening import Candidate, Key, rejected
@@ -41,6 +42,7 @@ async def _publish_new(
     """Each event that was new, with None when it is on the bus now, else why not. Committed when this returns."""
     try:
         async with pool.acquire(timeout=POOL_WAIT_SECONDS) as connection, connection.transaction():
+            await drain.enter(connection)
             added = await store.add(connection, candidates)
             fresh = [key for key in candidates if key in added]
             answers = await publisher.publish_many([candidates[key].message for key in fresh])

@@ -2,6 +2,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
+from farmiq.cloud import drain
 from farmiq.cloud.ingestion.api import routes
 from farmiq.cloud.ingestion.bus_routes import bus_routes
 from farmiq.cloud.ingestion.counters import Counters
@@ -14,6 +15,7 @@ from farmiq.kit.http_server import serve_http
 from farmiq.kit.jobs import keep_jobs, scheduled
 from farmiq.kit.lifecycle import Lifetime, instance_id
 from farmiq.kit.postgres import open_pool, ping, require_schema
+from farmiq.kit.sampling import keep_sampling
 from farmiq.kit.settings import load
 
 POOL_SIZE: Final = 16
@@ -34,10 +36,11 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
         await require_schema(pool)
         life.ready_when("database", lambda: ping(pool))
         life.ready_when("bus", bus_ready)
+        life.remark_on("intake", lambda: drain.remark(pool))
         for_admins = (
             [
                 *dead_letter_routes(pool, publisher, settings.amqp_url, settings.admin_token, life.clock),
-                *bus_routes(publisher, settings.admin_token),
+                *bus_routes(pool, publisher, settings.admin_token),
             ]
             if settings.admin_token
             else []
@@ -49,6 +52,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
                 group.create_task(
                     life.until_stopped(keep_jobs(life, pool, housekeeping, instance_id(life.service, environ)))
                 )
+                group.create_task(life.until_stopped(keep_sampling(life, pool, counters.sample_drain)))
                 group.create_task(
                     serve_http(
                         life,

@@ -1,7 +1,9 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import closing
+from functools import partial
 
+from farmiq.cloud.dead_letters import saved
 from farmiq.cloud.media_store.consumer import KeepAnnouncements
 from farmiq.cloud.media_store.counters import Counters, watch_waiting
 from farmiq.cloud.media_store.edge_routes import Door, edge_routes
@@ -44,7 +46,8 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
             routes = [*edge_routes(door), *viewer_routes(door, thumbnails, guard)]
             work = KeepAnnouncements(pool, counters)
             async with asyncio.TaskGroup() as group:
-                group.create_task(run_bus_worker(life, _worker(life, settings), work, metrics=counters))
+                worker, count_saved = _worker(life, settings), partial(saved.count, pool)
+                group.create_task(run_bus_worker(life, worker, work, metrics=counters, count_saved=count_saved))
                 group.create_task(life.until_stopped(watch_waiting(life, pool, counters)))
                 group.create_task(
                     life.until_stopped(keep_jobs(life, pool, housekeeping, instance_id(life.service, environ)))

@@ -7,6 +7,7 @@ from uuid import UUID, uuid5
 
 import msgspec
 
+from farmiq.cloud import drain
 from farmiq.cloud.telemetry_service import unsent
 from farmiq.contracts import bus, event_types
 from farmiq.contracts.decoding import encode
@@ -30,11 +31,14 @@ async def tell_due(pool: Pool, publisher: Publisher, now: datetime) -> int:
     """Tell the bus of up to a page of aggregates that are due. Answers how many were told.
 
     Killed after the confirms, the same buckets are told again: under the same ids, if they are still as they were.
+    Raises `Drained`.
     """
-    async with pool.acquire() as connection:
-        taken = await unsent.take(connection, now, PAGE_BUCKETS, HOLD_SECONDS)
-        rows = [dict(row) for row in await unsent.buckets(connection, list(taken))] if taken else []
-    answers = await publisher.publish_many([message_of(row) for row in rows])
+    async with pool.acquire() as gate, gate.transaction():
+        await drain.enter(gate)
+        async with pool.acquire() as connection:
+            taken = await unsent.take(connection, now, PAGE_BUCKETS, HOLD_SECONDS)
+            rows = [dict(row) for row in await unsent.buckets(connection, list(taken))] if taken else []
+        answers = await publisher.publish_many([message_of(row) for row in rows])
     failures = {_key(row): answer for row, answer in zip(rows, answers, strict=True) if answer is not None}
     async with pool.acquire() as connection:
         await unsent.told(connection, {key: changes for key, changes in taken.items() if key not in failures})

@@ -2,6 +2,7 @@ import asyncio
 from collections.abc import Mapping
 from functools import partial
 
+from farmiq.cloud.dead_letters import saved
 from farmiq.cloud.telemetry_service.api import routes
 from farmiq.cloud.telemetry_service.consumer import Counters, StoreMessages
 from farmiq.cloud.telemetry_service.jobs import jobs
@@ -38,7 +39,9 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
         await publisher.start()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(run_bus_worker(life, worker, work, metrics=counters))
+                group.create_task(
+                    run_bus_worker(life, worker, work, metrics=counters, count_saved=partial(saved.count, pool))
+                )
                 group.create_task(
                     life.until_stopped(tell_of_aggregates(life, pool, publisher, counters.aggregates_told))
                 )

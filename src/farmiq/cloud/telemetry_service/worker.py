@@ -4,6 +4,7 @@ from typing import Final
 
 from prometheus_client import Counter
 
+from farmiq.cloud.drain import Drained
 from farmiq.cloud.telemetry_service.emission import PAGE_BUCKETS, tell_due
 from farmiq.kit.amqp import Publisher
 from farmiq.kit.errors import Transient
@@ -24,6 +25,8 @@ async def tell_of_aggregates(life: Lifetime, pool: Pool, publisher: Publisher, t
         try:
             told = await tell_due(pool, publisher, life.clock.now()) if publisher.is_connected else 0
             told_counter.inc(told)
+        except Drained:
+            told = 0  # they stay on the list until somebody resumes
         except AWAY as error:
             log.warning("aggregates_not_announced", reason=str(error) or type(error).__name__)
             told = 0

@@ -4,31 +4,46 @@ import asyncio
 import time
 import tracemalloc
 from collections.abc import AsyncIterator
+from decimal import Decimal
+from functools import partial
 from typing import Any
 
+import asyncpg
 import msgspec
 import pytest
 
-from farmiq.cloud.dead_letters import audit, handlers
+from farmiq.cloud.dead_letters import audit, handlers, saved
 from farmiq.cloud.dead_letters.audit import Asked, QueueBusy
+from farmiq.cloud.dead_letters.collection import WINDOW, NoSuchQueue
 from farmiq.cloud.dead_letters.course import Result
 from farmiq.cloud.dead_letters.filters import Filter
 from farmiq.cloud.dead_letters.handlers import NoSuchService
 from farmiq.cloud.dead_letters.pace import Pace
-from farmiq.cloud.dead_letters.walk import WINDOW, NoSuchQueue, walking
 from farmiq.cloud.topology import WORK_QUEUES
-from farmiq.kit import bus_headers
-from farmiq.kit.amqp import Publisher, TopologyGone
+from farmiq.kit import bus_headers, bus_worker
+from farmiq.kit.amqp import Delivery, Publisher, TopologyGone
 from farmiq.kit.amqp_inspection import connected
 from farmiq.kit.clock import Clock
+from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.postgres import Connection, Pool
 from support.bus_queue import take_messages
 from support.bus_work import TABLE, Numbers, working
-from support.dead_letters import AT, DEAD_LETTERS, QUEUE, SERVICE, asked, filled, ids_in, letter, numbered
+from support.dead_letters import (
+    ALL,
+    AT,
+    DEAD_LETTERS,
+    QUEUE,
+    SERVICE,
+    asked,
+    filled,
+    filled_queue,
+    ids_in,
+    letter,
+    numbered,
+    waiting_ids,
+)
 from support.rabbitmq import NewVirtualHost
 from support.waiting import eventually
-
-ALL = 1_000_000
 
 
 @pytest.fixture
@@ -45,27 +60,119 @@ async def database(cloud_pool: Pool) -> AsyncIterator[Connection]:
 async def replay(
     database: Connection, url: str, publisher: Publisher, what: Asked, per_second: float | None = None
 ) -> Result:
-    clock = Clock()
-    return await handlers.replay(
-        database, url, publisher, what, seen_max=ALL, pace=Pace(per_second, clock), clock=clock
-    )
+    return await handlers.replay(database, url, publisher, what, seen_max=ALL, pace=Pace(per_second, Clock()))
 
 
-async def test_looking_counts_by_reason_and_leaves_the_queue_as_it_was(url: str, database: Connection) -> None:
+async def test_looking_counts_by_reason_and_moves_every_letter_once_in_its_order(
+    url: str, database: Connection, cloud_pool: Pool
+) -> None:
     count = 207  # several windows, the last one not full
     letters = [letter(number, reason="schema" if number % 3 else "refused") for number in range(count)]
-    async with filled(url, *letters):
+    async with filled(url, *letters) as publisher:
+        first = await handlers.summarize(database, url, SERVICE, 10)
+        assert await publisher.depths([DEAD_LETTERS]) == {DEAD_LETTERS: count - 10}
         summary = await handlers.summarize(database, url, SERVICE, ALL)
         again = await handlers.summarize(database, url, SERVICE, ALL)
         some = await handlers.summarize(database, url, SERVICE, 10)
+        assert await publisher.depths([DEAD_LETTERS]) == {DEAD_LETTERS: 0}
 
     assert (summary.messages, summary.seen, summary.queue) == (count, count, DEAD_LETTERS)
     assert {group.reason: group.count for group in summary.groups} == {"refused": 69, "schema": 138}
     assert summary.groups[1].first_failed_at == AT
     assert again == summary
-    assert (some.messages, some.seen) == (count, 10)
-    left = await ids_in(url, DEAD_LETTERS)
-    assert left == [*numbered(range(10, count)), *numbered(range(10))]
+    assert (first.messages, first.seen) == (some.messages, some.seen) == (count, 10)
+    assert await waiting_ids(cloud_pool, url) == numbered(range(count))
+
+
+async def test_fifty_looks_under_a_delivery_limit_of_three_lose_no_letter(
+    url: str, database: Connection, cloud_pool: Pool
+) -> None:
+    async with filled_queue(url, *map(letter, range(WINDOW + 5)), delivery_limit=3) as publisher:
+        for look in range(50):
+            summary = await handlers.summarize(database, url, SERVICE, ALL)
+            assert summary.messages == WINDOW + 5 + look
+            assert await publisher.publish_many([letter(WINDOW + 5 + look)]) == [None]
+
+    assert await waiting_ids(cloud_pool, url) == numbered(range(WINDOW + 55))
+
+
+async def test_a_letter_that_comes_again_is_the_same_letter_also_after_it_was_settled(
+    url: str, database: Connection, cloud_pool: Pool
+) -> None:
+    """As when the process died after the commit, and RabbitMQ noticed only after somebody had replayed the letter."""
+    async with filled(url, letter(0), letter(1)) as publisher:
+        await handlers.summarize(database, url, SERVICE, ALL)
+        assert await publisher.publish_many([letter(0), letter(1)]) == [None, None]
+        assert (await handlers.summarize(database, url, SERVICE, ALL)).messages == 2
+        assert (await replay(database, url, publisher, asked("replay", Filter(ids=("m-0",))))).counts.done == 1
+        assert await publisher.publish_many([letter(0), letter(1)]) == [None, None]
+        assert (await handlers.summarize(database, url, SERVICE, ALL)).messages == 1
+
+    assert await ids_in(url, QUEUE) == ["m-0"]
+    assert await waiting_ids(cloud_pool, url) == ["m-1"]
+    assert await cloud_pool.fetchval("SELECT body FROM dead_letters WHERE settled_at IS NOT NULL") == b""
+
+
+async def test_a_letter_keeps_its_headers_and_properties_value_for_value(database: Connection) -> None:
+    """Also those that our client can read and not write."""
+    headers: dict[str, Any] = {
+        "bytes": b"\xff\x00",
+        "array": bytearray(b"\xff"),
+        "decimal": Decimal("1.50"),
+        "double": 0.1,
+        "at": AT,
+        "nested": {"list": [1, -(2**40), None, True, {"text": "a\0b"}]},
+    }
+    delivery = Delivery(
+        b"\0\xff", "an.exchange", "a.key", None, headers, False, 7, 1, {"content_type": "text/plain", "timestamp": AT}
+    )
+
+    await saved.save(database, DEAD_LETTERS, [delivery])
+
+    [[shown]] = [page async for page in saved.pages(database, DEAD_LETTERS, ALL)]
+    assert shown.delivery.headers == headers
+    assert {name: type(value) for name, value in shown.delivery.headers.items()} == {
+        name: type(value) for name, value in headers.items()
+    }
+    assert msgspec.structs.replace(shown.delivery, is_redelivered=False, tag=7, connection=1) == delivery
+
+
+async def test_letters_that_were_looked_at_count_with_their_queue_in_the_metric(
+    url: str, database: Connection, cloud_pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bus_worker, "WATCH_INTERVAL_SECONDS", 0.1)
+    queue = msgspec.structs.replace(WORK_QUEUES[SERVICE], rest_seconds=0.0)
+    life = Lifetime(SERVICE)
+
+    async def is_shown(letters: int) -> bool:
+        return life.registry.get_sample_value("farmiq_bus_queue_messages", {"queue": DEAD_LETTERS}) == letters
+
+    async with filled(url, letter(0), letter(1)) as publisher:
+        worker = bus_worker.BusWorker(url, queue, name="test")
+        work, count = Numbers(cloud_pool), partial(saved.count, cloud_pool)
+        running = asyncio.create_task(bus_worker.run_bus_worker(life, worker, work, count_saved=count))
+        await eventually(lambda: is_shown(2), what="two letters in the queue")
+        await handlers.summarize(database, url, SERVICE, ALL)
+        assert await publisher.publish_many([letter(2)]) == [None]
+        await eventually(lambda: is_shown(3), what="two letters in the database and one in the queue")
+        life.stopping.set()
+        await running
+
+
+async def test_a_database_that_takes_no_rows_costs_a_letter_no_delivery(
+    url: str, cloud_url: str, cloud_pool: Pool
+) -> None:
+    async with filled_queue(url, letter(0), delivery_limit=3) as publisher:
+        closed = await asyncpg.connect(cloud_url, server_settings={"default_transaction_read_only": "on"})
+        try:
+            for _ in range(10):
+                with pytest.raises(asyncpg.ReadOnlySQLTransactionError):
+                    await handlers.summarize(closed, url, SERVICE, ALL)
+        finally:
+            await closed.close()
+        assert await publisher.depths([DEAD_LETTERS]) == {DEAD_LETTERS: 1}
+    [message] = await take_messages(url, DEAD_LETTERS)
+    assert (message.header.properties.headers or {}).get("x-delivery-count", 0) == 0
 
 
 async def test_the_first_that_match_are_found_and_found_again(url: str, database: Connection) -> None:
@@ -78,7 +185,7 @@ async def test_the_first_that_match_are_found_and_found_again(url: str, database
 
 
 async def test_only_what_is_meant_is_replayed_as_it_was_first_published_and_the_action_is_on_record(
-    url: str, database: Connection
+    url: str, database: Connection, cloud_pool: Pool
 ) -> None:
     letters = [letter(number, reason="refused" if number % 2 else "schema") for number in range(10)]
     async with filled(url, *letters) as publisher:
@@ -100,7 +207,7 @@ async def test_only_what_is_meant_is_replayed_as_it_was_first_published_and_the_
         bus_headers.ROUTING_KEY: "telemetry.ingested",
         bus_headers.REPLAYS: 1,
     }
-    assert await ids_in(url, DEAD_LETTERS) == numbered(range(0, 10, 2))
+    assert await waiting_ids(cloud_pool, url) == numbered(range(0, 10, 2))
     [action] = await audit.actions(database, 10)
     assert (action.action_id, action.kind, action.service, action.queue) == (
         result.action_id,
@@ -113,18 +220,20 @@ async def test_only_what_is_meant_is_replayed_as_it_was_first_published_and_the_
     assert action.finished_at is not None
 
 
-async def test_a_dry_run_counts_changes_nothing_and_is_on_record_too(url: str, database: Connection) -> None:
+async def test_a_dry_run_counts_changes_nothing_and_is_on_record_too(
+    url: str, database: Connection, cloud_pool: Pool
+) -> None:
     async with filled(url, *map(letter, range(5))) as publisher:
         for kind in ("replay", "discard"):
             what = asked(kind, is_dry_run=True)
             result = (
                 await replay(database, url, publisher, what)
                 if kind == "replay"
-                else await handlers.discard(database, url, what, seen_max=ALL, clock=Clock())
+                else await handlers.discard(database, url, what, seen_max=ALL)
             )
             assert (result.counts.matched, result.counts.done) == (5, 0)
 
-    assert await ids_in(url, DEAD_LETTERS) == numbered(range(5))
+    assert await waiting_ids(cloud_pool, url) == numbered(range(5))
     assert await ids_in(url, QUEUE) == []
     assert [(action.kind, action.is_dry_run) for action in await audit.actions(database, 10)] == [
         ("discard", True),
@@ -132,7 +241,9 @@ async def test_a_dry_run_counts_changes_nothing_and_is_on_record_too(url: str, d
     ]
 
 
-async def test_no_more_than_the_limit_and_no_faster_than_the_rate(url: str, database: Connection) -> None:
+async def test_no_more_than_the_limit_and_no_faster_than_the_rate(
+    url: str, database: Connection, cloud_pool: Pool
+) -> None:
     async with filled(url, *map(letter, range(20))) as publisher:
         started = time.monotonic()
         result = await replay(database, url, publisher, asked("replay", messages_max=8), per_second=20)
@@ -140,7 +251,7 @@ async def test_no_more_than_the_limit_and_no_faster_than_the_rate(url: str, data
         # Two go at once, and the last two not before three tenths of a second have passed.
         assert time.monotonic() - started >= 6 / 20
     assert result.counts.done == 8
-    assert len(await ids_in(url, DEAD_LETTERS)) == 12
+    assert await waiting_ids(cloud_pool, url) == numbered(range(8, 20))
     assert len(await ids_in(url, QUEUE)) == 8
 
 
@@ -164,14 +275,16 @@ async def test_what_fails_again_comes_back_once_and_the_replay_ends(
     assert await cloud_pool.fetchval("SELECT tries FROM numbers WHERE number = 7") == 30
 
 
-async def test_a_queue_that_takes_nothing_ends_the_replay_and_nothing_is_lost(url: str, database: Connection) -> None:
+async def test_a_queue_that_takes_nothing_ends_the_replay_and_nothing_is_lost(
+    url: str, database: Connection, cloud_pool: Pool
+) -> None:
     async with filled(url, *map(letter, range(5))) as publisher:
         async with connected(url, "test") as connection:
             await (await connection.channel()).queue_delete(QUEUE)
         with pytest.raises(TopologyGone, match=QUEUE):
             await replay(database, url, publisher, asked("replay"))
 
-    assert sorted(await ids_in(url, DEAD_LETTERS)) == numbered(range(5))
+    assert await waiting_ids(cloud_pool, url) == numbered(range(5))
     [action] = await audit.actions(database, 10)
     assert (action.matched, action.done, action.failed) == (5, 0, 5)
     assert QUEUE in str(action.error)
@@ -183,9 +296,9 @@ async def test_what_is_discarded_is_kept_whole_and_the_action_is_on_record(
     letters = [letter(0), letter(1, body=b"\x00\xff rubbish", odd="a\0b"), letter(2, tenant_id="other")]
     async with filled(url, *letters):
         wanted = asked("discard", Filter(until=AT.replace(minute=2)))
-        result = await handlers.discard(database, url, wanted, seen_max=ALL, clock=Clock())
+        result = await handlers.discard(database, url, wanted, seen_max=ALL)
 
-    assert await ids_in(url, DEAD_LETTERS) == ["m-2"]
+    assert await waiting_ids(cloud_pool, url) == ["m-2"]
     rows = await cloud_pool.fetch("SELECT * FROM discarded_letters ORDER BY discard_id")
     assert [(row["message_id"], row["body"], row["reason"]) for row in rows] == [
         ("m-0", letters[0].body, "schema"),
@@ -233,27 +346,3 @@ async def test_a_queue_that_does_not_exist_and_a_service_that_has_none_are_told_
         await handlers.summarize(database, url, SERVICE, ALL)
     with pytest.raises(NoSuchService, match="cloud-telemetry-service"):
         await handlers.summarize(database, url, "cloud-ingestion", ALL)
-
-
-async def test_cut_off_in_the_middle_of_a_walk_everything_goes_back(url: str, database: Connection) -> None:
-    async with filled(url, *map(letter, range(30))) as publisher:
-
-        async def look_and_be_cancelled() -> None:
-            async with walking(url, DEAD_LETTERS) as walk:
-                async for _ in walk.windows(ALL):
-                    await asyncio.Event().wait()
-
-        looking = asyncio.create_task(look_and_be_cancelled())
-
-        async def is_held() -> bool:
-            return await publisher.depths([DEAD_LETTERS]) == {DEAD_LETTERS: 0}
-
-        await eventually(is_held)
-        looking.cancel()
-        await asyncio.wait({looking})
-
-        async def is_back() -> bool:
-            return await publisher.depths([DEAD_LETTERS]) == {DEAD_LETTERS: 30}
-
-        await eventually(is_back)
-    assert looking.cancelled()
