@@ -6,6 +6,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from farmiq.cloud import bus_users
 from farmiq.cloud.ingestion import store
 from farmiq.cloud.telemetry_service import received, unsent
 from simulation.database import Database, Row, Statement, Tables
@@ -31,7 +32,11 @@ def _nothing(_database: Database, *_given: Any) -> list[Row]:
     return []
 
 
-DEDUPE_STATEMENTS: Mapping[str, Statement] = {store._ADD: _add, store._FORGET: _forget}
+DEDUPE_STATEMENTS: Mapping[str, Statement] = {
+    store._ADD: _add,
+    store._FORGET: _forget,
+    bus_users._TENANTS: _nothing,
+}
 SERVICE_STATEMENTS: Mapping[str, Statement] = {
     received._LOCK_DEVICES: _nothing,
     received._AGGREGATING: _nothing,
