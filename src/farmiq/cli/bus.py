@@ -1,9 +1,9 @@
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from farmiq.cli.terminal import own_name, say, say_json
+from farmiq.cli.secret_output import Output, secret_writer
+from farmiq.cli.terminal import as_json_text, own_name, say, say_json
 
 if TYPE_CHECKING:
     from farmiq.cli.bus_users import IssuedLogin
@@ -30,12 +30,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON."
 def add(
     name: Name,
     tenant: Annotated[str, typer.Option(help="The tenant whose events the user reads.")],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Write the login to this file as JSON, readable by you only, not to the terminal."
-        ),
-    ] = None,
+    output: Output = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a login and a queue that receives the events of one tenant.
@@ -46,21 +41,14 @@ def add(
     """
     import asyncio
 
-    from farmiq.cli.bus_users import add_user, check_output, logins_of
+    from farmiq.cli.bus_users import add_user, logins_of
     from farmiq.cli.cloud_bus import find_bus
     from farmiq.cli.edge_cloud import find_cloud
 
-    if output is not None:
-        check_output(output)
     broker = find_bus()
-    login = asyncio.run(add_user(find_cloud(), broker, logins_of(broker), name, tenant))
-    if output is not None:
-        login.write(output)
-        say(f"{name} may read the events of {tenant}. {output} has its login; the password is in no other place.")
-    elif as_json:
-        say_json(login.as_data())
-    else:
-        say(_as_text(login))
+    with secret_writer(output) as write:
+        login = asyncio.run(add_user(find_cloud(), broker, logins_of(broker), name, tenant))
+        write(as_json_text(login.as_data()) if as_json else _as_text(login))
 
 
 @user.command()

@@ -4,13 +4,12 @@ AMQP can't make users. The farm of this machine is asked inside its own node, wi
 management API. In neither way is a password an argument of a process.
 """
 
-import os
 import re
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -21,7 +20,7 @@ from yarl import URL
 from farmiq.cli.cloud_bus import Bus
 from farmiq.cli.connected_cloud import connected as connected_cloud
 from farmiq.cli.edge_cloud import Cloud
-from farmiq.cli.errors import BadSetting, BadUsage, CommandFailed, NotRunning
+from farmiq.cli.errors import BadSetting, CommandFailed, NotRunning
 from farmiq.cli.terminal import console, put
 from farmiq.cli.token_table import moment
 from farmiq.cloud import bus_users
@@ -32,7 +31,6 @@ from farmiq.kit.amqp_inspection import virtual_host_of
 from farmiq.kit.amqp_topology import depth
 from farmiq.kit.errors import Rejected
 from farmiq.kit.postgres import Connection
-from farmiq.stack.private_files import write_private
 from farmiq.stack.rabbitmq import NotEvaluated, RabbitMq
 
 GROUP: Final = "bus user"
@@ -63,9 +61,6 @@ class IssuedLogin:
             "password": self.password,
             "amqp_url": self.amqp_url,
         }
-
-    def write(self, file: Path) -> None:
-        write_private(file, msgspec.json.format(msgspec.json.encode(self.as_data())).decode() + "\n")
 
 
 # --- Commands ------------------------------------------------------------------------------------------------------------------
@@ -110,7 +105,7 @@ async def list_users(cloud: Cloud, bus: Bus) -> list[dict[str, Any]]:
                 "tenant_id": user.tenant_id,
                 "queue": user.queue,
                 "waiting": await depth(broker, user.queue),
-                "created_at": user.created_at,
+                "created_at": user.created_at.isoformat(),
             }
             for user in users
         ]
@@ -124,19 +119,10 @@ def show_users(users: Sequence[Mapping[str, Any]]) -> None:
         table.add_column(column, no_wrap=True, justify="right" if column == "waiting" else "left")
     for one in users:
         waiting = "no queue" if one["waiting"] is None else f"{one['waiting']:,}"
-        table.add_row(one["name"], one["tenant_id"], one["queue"], waiting, moment(one["created_at"]))
-    put(console(), table)
-
-
-def check_output(file: Path) -> None:
-    """Before a password is made that could not be written down."""
-    folder = file.parent
-    if file.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise BadUsage(
-            f"{file} can't be written",
-            why="It is a folder, or its folder is missing or belongs to somebody else.",
-            fix="choose another file for --output",
+        table.add_row(
+            one["name"], one["tenant_id"], one["queue"], waiting, moment(datetime.fromisoformat(one["created_at"]))
         )
+    put(console(), table)
 
 
 @asynccontextmanager

@@ -59,7 +59,11 @@ def own_name() -> str:
         return str(called)
 
 
-def say_json(value: Any) -> None:
+def as_json_text(value: Any) -> str:
     import json
 
-    say(json.dumps(value, indent=2, ensure_ascii=False))
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def say_json(value: Any) -> None:
+    say(as_json_text(value))

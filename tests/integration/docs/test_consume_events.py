@@ -1,5 +1,6 @@
 """The consumer of docs/guides/consume-events.md, taken out of the page and run on a real RabbitMQ with a login of its own."""
 
+import json
 import secrets
 import signal
 import sqlite3
@@ -75,7 +76,7 @@ async def consumer(shared_rabbitmq: RabbitMq, amqp_url: str, cloud_url: str, tmp
     logins = NodeLogins(shared_rabbitmq, virtual_host_of(amqp_url))
     cloud = Cloud(cloud_url, is_of_a_home=False)
     login = await add_user(cloud, Bus(amqp_url), logins, name, HERE.tenant_id)
-    login.write(tmp_path / "acme.json")
+    (tmp_path / "acme.json").write_text(json.dumps(login.as_data()), encoding="utf-8")
     consumer = Consumer(tmp_path)
     yield consumer
     consumer.end()

@@ -8,7 +8,7 @@ from farmiq.cloud.ingestion.expansion import Expansion
 from farmiq.cloud.ingestion.screening import Candidate, Key, rejected
 from farmiq.contracts.sync import EventResult
 from farmiq.kit.amqp import Publisher, Unroutable
-from farmiq.kit.errors import Transient
+from farmiq.kit.errors import Transient, reason_of
 from farmiq.kit.postgres import RETRY, DatabaseAway, Pool
 
 POOL_WAIT_SECONDS = 10.0
@@ -53,7 +53,7 @@ async def _publish_new(
             if unpublished:
                 await store.forget(connection, unpublished)
     except RETRY as error:
-        raise DatabaseAway(f"PostgreSQL: {str(error) or type(error).__name__}") from error
+        raise DatabaseAway(f"PostgreSQL: {reason_of(error)}") from error
     return failures
 
 
