@@ -6,7 +6,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from farmiq.cloud import drain
+from farmiq.cloud import bus_users, drain
 from farmiq.cloud.ingestion import store
 from farmiq.cloud.telemetry_service import received, unsent
 from simulation.database import Database, Row, Statement, Tables
@@ -32,12 +32,13 @@ def _nothing(_database: Database, *_given: Any) -> list[Row]:
     return []
 
 
-# Nobody drains this cloud.
+# Nobody drains this cloud, and nobody reads along.
 DEDUPE_STATEMENTS: Mapping[str, Statement] = {
     store._ADD: _add,
     store._FORGET: _forget,
     drain._ENTER: _nothing,
     drain._IS_DRAINED: _nothing,
+    bus_users._TENANTS: _nothing,
 }
 SERVICE_STATEMENTS: Mapping[str, Statement] = {
     received._LOCK_DEVICES: _nothing,

@@ -9,6 +9,7 @@ from typing import Final
 import asyncpg
 
 from farmiq.backup.errors import BackupError
+from farmiq.kit.errors import reason_of
 from farmiq.kit.postgres import RETRY, DatabaseAway
 
 _OF_A_FOLDER: Final = frozenset(
@@ -33,7 +34,7 @@ def explained(folder: Path) -> Iterator[None]:
             raise FolderNotUsable(f"{folder} can't be used: {error}", fix=f"df -h {folder}") from error
         raise DatabaseAway(f"PostgreSQL does not answer: {error}") from error
     except RETRY as error:
-        raise DatabaseAway(f"PostgreSQL: {str(error) or type(error).__name__}") from error
+        raise DatabaseAway(f"PostgreSQL: {reason_of(error)}") from error
     except asyncpg.PostgresError as error:
         raise DatabaseRefused(
             f"PostgreSQL refuses: {error}", fix="correct DATABASE_URL, or create the database"

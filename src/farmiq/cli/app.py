@@ -6,6 +6,7 @@ from farmiq import __version__
 from farmiq.cli import exits
 from farmiq.cli.audit import audit
 from farmiq.cli.backup import backup
+from farmiq.cli.bus import bus
 from farmiq.cli.cloud import cloud
 from farmiq.cli.console import console
 from farmiq.cli.demo import demo
@@ -103,6 +104,7 @@ app.add_typer(device)
 app.add_typer(edge)
 app.add_typer(viewer)
 app.add_typer(cloud)
+app.add_typer(bus)
 app.add_typer(dlq)
 app.add_typer(spool)
 app.add_typer(media)

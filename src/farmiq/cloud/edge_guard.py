@@ -10,6 +10,7 @@ from farmiq.cloud import tokens
 from farmiq.cloud.ingestion import edges
 from farmiq.cloud.tokens import TokenRefused
 from farmiq.cloud.viewers import POOL_WAIT_SECONDS, Guard
+from farmiq.kit.errors import reason_of
 from farmiq.kit.http_server import ApiError
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import RETRY, DatabaseAway, Pool
@@ -30,7 +31,7 @@ def edge_guard(pool: Pool) -> Guard:
             log.warning("edge_refused", code=error.code, credential_id=tokens.id_of(token))
             raise ApiError(401, error.code, str(error)) from error
         except RETRY as error:
-            raise DatabaseAway(f"PostgreSQL: {str(error) or type(error).__name__}") from error
+            raise DatabaseAway(f"PostgreSQL: {reason_of(error)}") from error
 
     return guard
 

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from farmiq.cloud import bus_users
 from farmiq.cloud.analytics_service import topology as analytics_service
 from farmiq.cloud.media_store import topology as media_store
 from farmiq.cloud.telemetry_service import topology as telemetry_service
@@ -18,7 +19,7 @@ WORK_QUEUES: Final[dict[str, WorkQueue]] = {
 def topology() -> Topology:
     consumers = [queue.topology() for queue in WORK_QUEUES.values()]
     return Topology(
-        exchanges=tuple(Exchange(name) for name in bus.EXCHANGES),
+        exchanges=(*(Exchange(name) for name in bus.EXCHANGES), bus_users.EXCHANGE),
         queues=tuple(queue for consumer in consumers for queue in consumer.queues),
         bindings=tuple(binding for consumer in consumers for binding in consumer.bindings),
     )

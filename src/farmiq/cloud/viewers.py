@@ -15,7 +15,7 @@ from msgspec import Struct
 from farmiq.cloud import tokens
 from farmiq.cloud.tokens import TokenRefused
 from farmiq.contracts.ids import check_id
-from farmiq.kit.errors import Rejected
+from farmiq.kit.errors import Rejected, reason_of
 from farmiq.kit.http_server import ApiError
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import RETRY, Connection, DatabaseAway, Pool
@@ -143,7 +143,7 @@ async def _authenticate(pool: Pool, token: str) -> Viewer:
         log.warning("viewer_refused", code=error.code, credential_id=tokens.id_of(token))
         raise ApiError(401, error.code, str(error)) from error
     except RETRY as error:
-        raise DatabaseAway(f"PostgreSQL: {str(error) or type(error).__name__}") from error
+        raise DatabaseAway(f"PostgreSQL: {reason_of(error)}") from error
 
 
 def _refuse_strangers(viewer: Viewer, asked: Sequence[str]) -> None:

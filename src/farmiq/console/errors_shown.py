@@ -1,5 +1,6 @@
 """What went wrong, as a page: what happened, why, and what to do."""
 
+from http import HTTPStatus
 from typing import Any
 
 from litestar import Request, Response, get
@@ -11,6 +12,7 @@ from structlog.contextvars import get_contextvars
 from farmiq.console.desk import Desk
 from farmiq.console.guarding import NotLoggedIn, login_address, with_headers
 from farmiq.console.neighbours import Away, Refused
+from farmiq.kit import bad_request
 from farmiq.kit.errors import Rejected
 from farmiq.kit.http_server import ApiError
 from farmiq.kit.logging import get_logger
@@ -26,7 +28,7 @@ def error_page(desk: Desk) -> Any:
             if is_part or "text/html" not in request.headers.get("accept", ""):
                 return with_headers(Response("", status_code=401, headers={"hx-redirect": address}))
             return with_headers(Redirect(address, status_code=303))
-        status, title, why = _describe(error)
+        status, title, why = _describe(request, error)
         if status >= 500 and not isinstance(error, Away):
             log.error("page_failed", path=request.url.path, exc_info=error)
         trace_id = str(get_contextvars().get("trace_id", ""))
@@ -39,7 +41,7 @@ def error_page(desk: Desk) -> Any:
     return answer
 
 
-def _describe(error: Exception) -> tuple[int, str, str]:
+def _describe(request: Request[Any, Any, Any], error: Exception) -> tuple[int, str, str]:
     if isinstance(error, Away):
         return 503, f"{error.service} does not answer", error.reason
     if isinstance(error, Refused):
@@ -49,8 +51,8 @@ def _describe(error: Exception) -> tuple[int, str, str]:
     if isinstance(error, Rejected):
         return 422, str(error), ""
     if isinstance(error, HTTPException):
-        extra = str(error.extra) if error.extra else ""
-        return error.status_code, error.detail or "That can't be done", extra
+        why = bad_request.describe(request, error) if error.status_code == 400 else ""
+        return error.status_code, HTTPStatus(error.status_code).phrase, why
     return 500, "Something failed here", "The trace id finds the log line: farmiq logs console"
 
 

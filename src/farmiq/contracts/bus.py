@@ -3,6 +3,7 @@
     farmiq.{domain}.exchange             topic exchanges; the domain is the first word of the event type
     farmiq.{service}.{purpose}.queue     one for each service that consumes; nothing is bound to a queue that nobody reads
     farmiq.{service}.dlq.queue           reached through the default exchange, so it needs no binding
+    farmiq.tenants.exchange              a headers exchange: copies of events for programs that read one tenant
 
 Routing keys are event types.
 
@@ -33,6 +34,9 @@ EXCHANGES: Final = (
     EVENT_EXCHANGE,
 )
 
+TENANTS_EXCHANGE: Final = "farmiq.tenants.exchange"
+"""Copies of the events of tenants whose events somebody reads; what reaches whom is decided by `TENANT_HEADER`."""
+
 TELEMETRY_INGEST_QUEUE: Final = "farmiq.cloud-telemetry-service.ingest.queue"
 ANALYTICS_KPI_QUEUE: Final = "farmiq.cloud-analytics-service.kpi.queue"
 MEDIA_STORE_QUEUE: Final = "farmiq.cloud-media-store.store.queue"
@@ -41,6 +45,9 @@ EDGE_HEADER: Final = "x-edge-cluster-id"
 """Which edge sent the event, from its credential. Whatever is published in the cloud itself has none."""
 EXPANDED_HEADER: Final = "x-expanded-from"
 """On the single-sample form of a pack: the pack's event id. Who has the pack needs none of these."""
+
+TENANT_HEADER: Final = "farmiq-tenant-id"
+"""On copies in `TENANTS_EXCHANGE`. A headers exchange compares no header whose name begins with `x-`."""
 
 
 class Binding(Struct, frozen=True):

@@ -15,7 +15,7 @@ from yarl import URL
 
 from farmiq.kit.amqp_hosts import each_host, said
 from farmiq.kit.clock import Clock
-from farmiq.kit.errors import Fatal, Transient
+from farmiq.kit.errors import Fatal, Transient, reason_of
 from farmiq.kit.logging import get_logger
 from farmiq.kit.retry import Backoff
 
@@ -49,11 +49,9 @@ def is_away(error: BaseException) -> bool:
 
 def say(error: BaseException) -> str:
     """aiormq's own text forms leave out half of the story, and a time-out has none."""
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
     if isinstance(error, ProbableAuthenticationError):
         return f"it refused the login, check user, password and virtual host in AMQP_URL ({error})"
-    return str(error) or "the connection ended"
+    return reason_of(error)
 
 
 async def close(connection: AbstractConnection) -> None:

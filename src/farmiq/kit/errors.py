@@ -1,5 +1,7 @@
 """What can go wrong, in the three kinds that matter on the wire."""
 
+import os
+
 
 class FarmiqError(Exception):
     """Something FarmIQ knows how to name. `code` is stable: logs, metrics, HTTP answers and rejected rows use it."""
@@ -28,3 +30,12 @@ class Fatal(FarmiqError):
     """The service cannot go on by itself. It stops, and the message says what a person has to do."""
 
     code = "fatal"
+
+
+def reason_of(error: BaseException) -> str:
+    """Why a connection failed, for whoever reads an answer: without names of classes and without Python's form of an address."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return os.strerror(error.errno)
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return str(error) or "the connection ended"

@@ -29,6 +29,7 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bound_contextvars, get_contextvars
 
 from farmiq import __version__
+from farmiq.kit import bad_request
 from farmiq.kit.errors import FarmiqError, Fatal, Rejected, Transient
 from farmiq.kit.http_protocol import WholeAnswers
 from farmiq.kit.ids import new_trace_id
@@ -166,7 +167,7 @@ class CarryIds:
 
 
 def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[ErrorBody]:
-    status, code, message, headers = _describe(error)
+    status, code, message, headers = _describe(request, error)
     trace_id = str(get_contextvars().get("trace_id", ""))
     if status == 503:
         log.warning("request_deferred", path=request.url.path, code=code, reason=message)
@@ -177,7 +178,7 @@ def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[
     )
 
 
-def _describe(error: Exception) -> tuple[int, str, str, dict[str, str]]:
+def _describe(request: Request[Any, Any, Any], error: Exception) -> tuple[int, str, str, dict[str, str]]:
     if isinstance(error, ApiError):
         wait = error.retry_after_seconds
         return error.status, error.code, str(error), {} if wait is None else {"retry-after": str(wait)}
@@ -186,17 +187,20 @@ def _describe(error: Exception) -> tuple[int, str, str, dict[str, str]]:
     if isinstance(error, Rejected):
         return 422, error.code, str(error), {}
     if isinstance(error, HTTPException | RecursionError):
-        return _describe_request(error)
+        return _describe_request(request, error)
     return 500, "internal_error", "Something failed here. The trace id finds the log line.", {}
 
 
-def _describe_request(error: HTTPException | RecursionError) -> tuple[int, str, str, dict[str, str]]:
+def _describe_request(
+    request: Request[Any, Any, Any], error: HTTPException | RecursionError
+) -> tuple[int, str, str, dict[str, str]]:
     """What Litestar found wrong before a handler was reached."""
     if isinstance(error, RecursionError):  # nothing but a body can be nested that deeply
         return 400, "invalid_request", "The body is nested too deeply", {}
     if error.status_code == 400:
-        return 400, "invalid_request", f"{error.detail}: {error.extra}" if error.extra else error.detail, {}
-    return error.status_code, HTTPStatus(error.status_code).name.lower(), error.detail, {}
+        return 400, "invalid_request", bad_request.describe(request, error), {}
+    status = HTTPStatus(error.status_code)
+    return status, status.name.lower(), status.phrase, {}
 
 
 def _listen(settings: HttpSettings) -> socket.socket:

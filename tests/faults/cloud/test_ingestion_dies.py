@@ -7,8 +7,10 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from farmiq.cloud import bus_users
 from farmiq.cloud.ingestion.main import serve
 from farmiq.contracts import bus
+from farmiq.kit.amqp_inspection import connected
 from farmiq.kit.amqp_outgoing import GROUP_MESSAGES_MAX
 from farmiq.kit.postgres import Pool
 from support.bus_queue import take_all
@@ -64,3 +66,28 @@ async def test_killed_on_the_way_nothing_is_lost_and_every_event_is_remembered_o
     assert all(before[event_id] + after[event_id] in {1, 2} for event_id in ids)
     assert all(after[one["event_id"]] == 0 for one in first)
     assert await remembered(cloud_pool) == sorted([*ids, *(one["event_id"] for one in first)])
+
+
+async def test_killed_between_an_event_and_its_copy_a_user_of_the_bus_gets_both_events_after_all(
+    cloud_url: str, cloud_pool: Pool, new_vhost: NewVirtualHost, run_folder: Path, tmp_path: Path
+) -> None:
+    amqp_url = new_vhost()
+    await let_edge_in(cloud_pool)
+    async with cloud_pool.acquire() as database, connected(amqp_url, "test") as connection:
+        user = await bus_users.add(database, "acme", "demo")
+        await bus_users.make_queue(connection, user)
+    environ = {"DATABASE_URL": cloud_url, "AMQP_URL": amqp_url}
+    dies: Death = ("farmiq.cloud.bus_users:publish_copies", "before", 2)
+    first, second = event(), event()
+    with service_process(SERVICE, environ, run_folder, tmp_path / "service.log", dies) as service:
+        await until_ready(service.url)
+        assert statuses((await send(service.url, first))[1]) == ["accepted"]
+        with pytest.raises(aiohttp.ClientError):
+            await send(service.url, second)
+        await asyncio.to_thread(service.wait_for_death)
+    assert await remembered(cloud_pool) == [first["event_id"]]
+    async with running(serve, SERVICE, environ) as url:
+        await until_ready(url)
+        assert statuses((await send(url, second))[1]) == ["accepted"]
+    copies = [str(one.event_id) for one in await take_all(amqp_url, user.queue)]
+    assert copies == [first["event_id"], second["event_id"]]

@@ -5,7 +5,7 @@ import os
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,10 +72,14 @@ def managed(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def farmiq(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return run(["cloud", "topology", *arguments], variables)
+
+
+def run(arguments: Sequence[str], variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.endswith("_URL")}
     return subprocess.run(
-        [FARMIQ, "cloud", "topology", *arguments],
-        env=kept | {"FARMIQ_HOME": "/nonexistent"} | variables,
+        [FARMIQ, *arguments],
+        env=kept | {"FARMIQ_HOME": "/nonexistent"} | dict(variables),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -188,3 +192,32 @@ def test_a_file_that_holds_no_definitions_is_refused(tmp_path: Path) -> None:
 
     assert answer.returncode == exits.USAGE
     assert "rabbitmqctl export_definitions FILE writes one" in answer.stderr
+
+
+async def test_a_user_of_the_bus_is_made_listed_and_revoked_over_the_management_api(
+    managed: ManagedRabbitMq, cloud_url: str, tmp_path: Path
+) -> None:
+    known = {
+        "AMQP_URL": managed.url(),
+        "AMQP_MANAGEMENT_URL": managed.management_url,
+        "CLOUD_DATABASE_URL": cloud_url,
+    }
+    file = tmp_path / "acme.json"
+
+    added = run(["bus", "user", "add", "acme", "--tenant", "demo", "--json", "--output", str(file)], known)
+    assert (added.returncode, added.stdout) == (exits.OK, ""), added.stderr
+    login = json.loads(file.read_text())
+    assert file.stat().st_mode & 0o777 == 0o600
+    async with aiormq.connect(login["amqp_url"]) as connection:
+        assert (await (await connection.channel()).basic_get(login["queue"])).body == b""
+    twice = run(["bus", "user", "add", "acme", "--tenant", "demo"], known)
+    assert twice.returncode == exits.FAILED
+    assert "farmiq bus user revoke" in twice.stderr
+    assert "acme.events.queue" in run(["bus", "user", "ls"], known).stdout
+    assert run(["bus", "user", "revoke", "acme"], known).returncode == exits.OK
+    assert json.loads(run(["bus", "user", "ls", "--json"], known).stdout) == []
+    with pytest.raises(aiormq.exceptions.AMQPError):
+        await aiormq.connect(login["amqp_url"])
+    without = run(["bus", "user", "add", "acme", "--tenant", "demo"], known | {"AMQP_MANAGEMENT_URL": ""})
+    assert without.returncode == exits.BAD_SETTINGS
+    assert "AMQP_MANAGEMENT_URL" in without.stderr

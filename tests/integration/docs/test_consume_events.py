@@ -1,33 +1,33 @@
-"""The consumer of docs/guides/consume-events.md, taken out of the page and run on a real RabbitMQ with the page's own rights."""
+"""The consumer of docs/guides/consume-events.md, taken out of the page and run on a real RabbitMQ with a login of its own."""
 
-import os
-import re
+import json
 import secrets
 import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import quote, urlsplit
 from uuid import UUID, uuid4
 
 import aio_pika
 import pytest
+import pytest_asyncio
 from aio_pika.abc import AbstractChannel
-from aiormq.exceptions import ChannelAccessRefused
 
+from farmiq.cli.bus_users import NodeLogins, add_user, revoke_user
+from farmiq.cli.cloud_bus import Bus
+from farmiq.cli.edge_cloud import Cloud
 from farmiq.cloud.topology import topology
 from farmiq.contracts import bus, event_types
 from farmiq.contracts.telemetry import TelemetryIngested, pack_of
-from farmiq.kit.amqp_inspection import connected
+from farmiq.kit.amqp_inspection import connected, virtual_host_of
 from farmiq.kit.amqp_topology import declare
 from farmiq.kit.ids import new_id
 from farmiq.stack.rabbitmq import RabbitMq
-from support.documents import DOCS, block
-from support.rabbitmq import control
+from support.documents import block
 from support.telemetry import HERE, batch_of, bus_body
 from support.waiting import wait_for
 
@@ -39,14 +39,12 @@ class Consumer:
     """The program of the page with a database file of its own."""
 
     folder: Path
-    amqp_url: str
     processes: "list[subprocess.Popen[str]]" = field(default_factory=list)
 
-    def start(self) -> "subprocess.Popen[str]":
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
         process = subprocess.Popen(
-            [sys.executable, "-u", "latest.py", "latest.sqlite"],
+            [sys.executable, "-u", "latest.py", "acme.json", "latest.sqlite", *arguments],
             cwd=self.folder,
-            env={"PATH": os.environ["PATH"], "AMQP_URL": self.amqp_url},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -70,17 +68,19 @@ class Consumer:
             process.communicate()
 
 
-@pytest.fixture
-def consumer(_rabbitmq: RabbitMq, amqp_url: str, tmp_path: Path) -> Iterator[Consumer]:
-    (tmp_path / "latest.py").write_text(block(PAGE, "python", '"""Usage: AMQP_URL='), encoding="utf-8")
-    name, password = f"acme-{secrets.token_hex(4)}", secrets.token_urlsafe(16)
-    parts = urlsplit(amqp_url)
-    let_in(_rabbitmq, name, password, parts.path[1:])
-    address = f"amqp://{quote(name)}:{quote(password)}@{parts.hostname}:{parts.port}{parts.path}"
-    consumer = Consumer(tmp_path, address)
+@pytest_asyncio.fixture
+async def consumer(shared_rabbitmq: RabbitMq, amqp_url: str, cloud_url: str, tmp_path: Path) -> AsyncIterator[Consumer]:
+    """With the login and the queue that `farmiq bus user add` makes."""
+    (tmp_path / "latest.py").write_text(block(PAGE, "python", '"""Usage: python latest.py'), encoding="utf-8")
+    name = f"acme-{secrets.token_hex(4)}"
+    logins = NodeLogins(shared_rabbitmq, virtual_host_of(amqp_url))
+    cloud = Cloud(cloud_url, is_of_a_home=False)
+    login = await add_user(cloud, Bus(amqp_url), logins, name, HERE.tenant_id)
+    (tmp_path / "acme.json").write_text(json.dumps(login.as_data()), encoding="utf-8")
+    consumer = Consumer(tmp_path)
     yield consumer
     consumer.end()
-    control(_rabbitmq, f'ok = rabbit_auth_backend_internal:delete_user(<<"{name}">>, <<"test">>)')
+    await revoke_user(cloud, Bus(amqp_url), logins, name)
 
 
 @pytest.fixture
@@ -92,19 +92,6 @@ async def amqp_url(new_vhost: Callable[[], str]) -> str:
     return url
 
 
-def let_in(server: RabbitMq, name: str, password: str, virtual_host: str) -> None:
-    """As the page says it with `rabbitmqctl set_permissions`."""
-    page = (DOCS / PAGE).read_text(encoding="utf-8")
-    found = re.search(r"set_permissions acme '([^']*)' '([^']*)' '([^']*)'", page)
-    assert found is not None
-    rights = ", ".join('<<"{}">>'.format(one.replace("\\", "\\\\")) for one in found.groups())
-    control(
-        server,
-        f'ok = rabbit_auth_backend_internal:add_user(<<"{name}">>, <<"{password}">>, <<"test">>)',
-        f'ok = rabbit_auth_backend_internal:set_permissions(<<"{name}">>, <<"{virtual_host}">>, {rights}, <<"test">>)',
-    )
-
-
 @asynccontextmanager
 async def channel_of(url: str) -> AsyncIterator[AbstractChannel]:
     connection = await aio_pika.connect(url)
@@ -114,9 +101,10 @@ async def channel_of(url: str) -> AsyncIterator[AbstractChannel]:
 
 async def publish(url: str, event_type: str, *bodies: bytes) -> None:
     async with channel_of(url) as channel:
-        exchange = await channel.get_exchange(bus.TELEMETRY_EXCHANGE, ensure=False)
+        exchange = await channel.get_exchange(bus.TENANTS_EXCHANGE, ensure=False)
         for body in bodies:
-            await exchange.publish(aio_pika.Message(body), event_type, mandatory=True)
+            message = aio_pika.Message(body, headers={bus.TENANT_HEADER: HERE.tenant_id})
+            await exchange.publish(message, event_type, mandatory=True)
 
 
 def pack(stream: UUID, first: int, last: int) -> bytes:
@@ -157,26 +145,13 @@ async def test_what_was_published_while_the_consumer_was_dead_comes_when_it_is_b
     wait_for(lambda: consumer.samples() == 60, 60, "the packs that waited")
 
 
-async def test_the_rights_of_the_page_open_nothing_but_queues_of_its_own(consumer: Consumer, amqp_url: str) -> None:
-    consumer.start()
-    with pytest.raises(ChannelAccessRefused):
-        await take_from(consumer.amqp_url, bus.TELEMETRY_INGEST_QUEUE)
-    with pytest.raises(ChannelAccessRefused):
-        await make_queue(consumer.amqp_url, "farmiq.mine.queue")
-    with pytest.raises(ChannelAccessRefused):
-        await delete_queue(consumer.amqp_url, bus.MEDIA_STORE_QUEUE)
-
-
-async def take_from(url: str, name: str) -> None:
-    async with channel_of(url) as channel:
-        await (await channel.get_queue(name, ensure=False)).get(fail=False)
-
-
-async def make_queue(url: str, name: str) -> None:
-    async with channel_of(url) as channel:
-        await channel.declare_queue(name, durable=True)
-
-
-async def delete_queue(url: str, name: str) -> None:
-    async with channel_of(url) as channel:
-        await channel.queue_delete(name)
+async def test_it_ends_after_as_many_events_as_it_was_given(consumer: Consumer, amqp_url: str) -> None:
+    stream = uuid4()
+    packs = [pack(stream, first, first + 9) for first in (1, 11, 21)]
+    process = consumer.start("2")
+    await publish(amqp_url, event_types.TELEMETRY_BATCH_INGESTED, *packs)
+    process.communicate(timeout=60)
+    assert (process.returncode, consumer.samples()) == (0, 20)
+    process = consumer.start("1")
+    process.communicate(timeout=60)
+    assert (process.returncode, consumer.samples()) == (0, 30)

@@ -3,14 +3,15 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping
-from typing import Annotated, Any
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
 import aiohttp
 import msgspec
 import pytest
 import pytest_asyncio
 from litestar import get, post
-from litestar.params import FromPath, JSONBody, QueryParameter
+from litestar.params import FromPath, HeaderParameter, JSONBody, PathParameter, QueryParameter
 from litestar.response import Stream
 from prometheus_client import Counter
 from structlog.contextvars import get_contextvars
@@ -46,8 +47,21 @@ async def store(data: JSONBody[Sample]) -> dict[str, str]:
 
 
 @get("/api/v1/count")
-async def count(limit: Annotated[int, QueryParameter(ge=1, le=10)] = 1) -> int:
+async def count(
+    limit: Annotated[int, QueryParameter(ge=1, le=10)] = 1,
+    since: Annotated[datetime | None, QueryParameter(name="from")] = None,
+    in_state: Annotated[Literal["open", "cleared"] | None, QueryParameter(name="state")] = None,
+    length: Annotated[int | None, HeaderParameter(name="x-length")] = None,
+) -> int:
     return limit
+
+
+@get("/api/v1/of/{device_id:str}")
+async def of_device(
+    device_id: Annotated[str, PathParameter(pattern="^[a-z]+$")],
+    tenant: Annotated[str, QueryParameter(name="tenant_id")],
+) -> str:
+    return device_id + tenant
 
 
 @get("/api/v1/raise/{kind:str}")
@@ -101,7 +115,7 @@ class Served:
 async def served() -> AsyncIterator[Served]:
     life = Lifetime("edge-test")
     settings = HttpSettings(port=free_port())
-    handlers = [show_ids, store, count, fail, secret, pieces, zeros]
+    handlers = [show_ids, store, count, of_device, fail, secret, pieces, zeros]
     serving = asyncio.create_task(serve_http(life, settings, handlers, body_bytes_max=BODY_BYTES_MAX))
     async with open_session("test") as session:
         served = Served(life, f"http://127.0.0.1:{settings.port}", session)
@@ -133,14 +147,36 @@ def error_of(answer: Answer) -> dict[str, Any]:
     [
         ("/api/v1/nowhere", 404, "not_found", "Not Found"),
         ("/api/v1/samples", 405, "method_not_allowed", "Method Not Allowed"),
-        ("/api/v1/count?limit=11", 400, "invalid_request", "limit"),
-        ("/api/v1/count?limit=many", 400, "invalid_request", "limit"),
+        (
+            "/api/v1/count?limit=11", 400, "invalid_request",
+            "The query parameter limit is wrong: expected a whole number of at most 10",
+        ),
+        (
+            "/api/v1/count?limit=many", 400, "invalid_request",
+            "The query parameter limit is wrong: expected a whole number, got text",
+        ),
+        (
+            "/api/v1/count?from=yesterday", 400, "invalid_request",
+            "The query parameter from is wrong: expected a time with a zone as in RFC 3339, like 2026-11-16T10:00:00Z",
+        ),
+        (
+            "/api/v1/count?state=ajar&limit=0", 400, "invalid_request",
+            (
+                "The query parameter limit is wrong: expected a whole number of at least 1; "
+                "The query parameter state is wrong: expected one of open, cleared"
+            ),
+        ),
+        ("/api/v1/of/pump", 400, "invalid_request", "The query parameter tenant_id is missing"),
+        (
+            "/api/v1/of/PUMP?tenant_id=demo", 400, "invalid_request",
+            "The path parameter device_id is wrong: expected text that matches ^[a-z]+$",
+        ),
         ("/api/v1/raise/api", 409, "already_there", "It is there already"),
         ("/api/v1/raise/transient", 503, "database_away", "The database is away"),
         ("/api/v1/raise/rejected", 422, "never_good", "Never good"),
         ("/api/v1/raise/bug", 500, "internal_error", "Something failed here. The trace id finds the log line."),
     ],
-)
+)  # fmt: skip
 async def test_every_error_has_the_one_shape_with_the_trace_id(
     served: Served, path: str, status: int, code: str, message: str
 ) -> None:
@@ -149,7 +185,7 @@ async def test_every_error_has_the_one_shape_with_the_trace_id(
     assert (answer.status, answer.headers["content-type"]) == (status, "application/json")
     error = error_of(answer)
     assert error["code"] == code
-    assert message in error["message"]
+    assert error["message"] == message
     assert error["traceId"] == answer.headers["x-trace-id"] == "trace-1"
 
 
@@ -169,12 +205,27 @@ async def test_who_should_come_again_is_told_when(served: Served, kind: str, wai
 
 
 @pytest.mark.parametrize(
-    "body", [b"{", b"[]", b'{"metric": "t"}', b'{"metric": "t", "value": "warm"}', b"\xff\xfe", b"[" * 5000]
+    ("body", "message"),
+    [
+        (b"{", "The body is wrong: not JSON: it ends too early"),
+        (b"[]", "The body is wrong: expected an object, got a list"),
+        (b'{"metric": "t"}', "The body is wrong: the field value is missing"),
+        (b'{"metric": "t", "value": "warm"}', "The body is wrong: expected a number, got text (at value)"),
+        (b"\xff\xfe", "The body is wrong: not JSON: invalid character at byte 0"),
+        (b"[" * 5000, "The body is nested too deeply"),
+    ],
 )
-async def test_a_body_that_does_not_fit_is_a_bad_request(served: Served, body: bytes) -> None:
+async def test_a_body_that_does_not_fit_is_a_bad_request(served: Served, body: bytes, message: str) -> None:
     answer = await served.send("/api/v1/samples", body)
 
     assert (answer.status, error_of(answer)["code"]) == (400, "invalid_request")
+    assert error_of(answer)["message"] == message
+
+
+async def test_a_header_that_does_not_fit_is_named_as_it_was_sent(served: Served) -> None:
+    answer = await served.ask("/api/v1/count", {"x-length": "long"})
+
+    assert error_of(answer)["message"] == "The header parameter x-length is wrong: expected a whole number, got text"
 
 
 async def test_a_body_over_the_limit_is_refused_whether_or_not_its_length_is_told(served: Served) -> None:

@@ -21,8 +21,9 @@ from farmiq.cloud.ingestion.settings import IngestionSettings
 from farmiq.contracts.decoding import MalformedMessage
 from farmiq.contracts.sync import CloudLife, EdgeBatch, EdgeBatchAnswer, answer_of, decode_edge_batch
 from farmiq.kit.amqp import Publisher
+from farmiq.kit.bad_request import plain
 from farmiq.kit.clock import Clock
-from farmiq.kit.errors import Transient
+from farmiq.kit.errors import Transient, reason_of
 from farmiq.kit.http_server import ApiError
 from farmiq.kit.ids import new_trace_id
 from farmiq.kit.logging import get_logger
@@ -90,7 +91,7 @@ async def _authenticate(pool: Pool, request: AnyRequest) -> edges.Edge:
         log.warning("edge_refused", code=error.code, credential_id=edges.id_of(token))
         raise ApiError(401, error.code, str(error)) from error
     except RETRY as error:
-        raise DatabaseAway(f"PostgreSQL: {str(error) or type(error).__name__}") from error
+        raise DatabaseAway(f"PostgreSQL: {reason_of(error)}") from error
 
 
 def _deferred(counters: Counters, error: Transient) -> ApiError:
@@ -105,7 +106,7 @@ async def _life(pool: Pool) -> CloudLife:
     try:
         return await current_life(pool)
     except RETRY as error:
-        raise DatabaseAway(f"PostgreSQL: {str(error) or type(error).__name__}") from error
+        raise DatabaseAway(f"PostgreSQL: {reason_of(error)}") from error
 
 
 def _refuse_haste(pace: Pace, edge: edges.Edge) -> None:
@@ -127,7 +128,8 @@ async def _read(request: AnyRequest, seconds_max: int) -> EdgeBatch:
         # Nobody hears this answer. It keeps a cut uplink, which is no fault of ours, out of the errors.
         raise ApiError(400, "cut_short", "The connection ended before the body did") from error
     except MalformedMessage as error:
-        raise ApiError(413 if error.code == "too_large" else 400, error.code, error.detail) from error
+        words = plain(error.detail) if error.code == "schema" else error.detail
+        raise ApiError(413 if error.code == "too_large" else 400, error.code, words) from error
 
 
 @asynccontextmanager

@@ -21,6 +21,7 @@ from farmiq.cloud.dead_letters.views import LetterView, view_of
 from farmiq.cloud.topology import WORK_QUEUES
 from farmiq.kit.amqp import Publisher
 from farmiq.kit.clock import Clock
+from farmiq.kit.errors import reason_of
 from farmiq.kit.http_server import ApiError, require_bearer
 from farmiq.kit.postgres import RETRY, Connection, DatabaseAway, Pool
 
@@ -144,7 +145,7 @@ async def _connection(pool: Pool) -> AsyncIterator[Connection]:
         async with pool.acquire(timeout=POOL_WAIT_SECONDS) as connection:
             yield connection
     except RETRY as error:
-        raise DatabaseAway(f"PostgreSQL: {str(error) or type(error).__name__}") from error
+        raise DatabaseAway(f"PostgreSQL: {reason_of(error)}") from error
 
 
 def _known(service: str) -> str:

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from farmiq.cloud import drain
+from farmiq.cloud import bus_users, drain
 from farmiq.cloud.ingestion import store
 from farmiq.cloud.ingestion.expansion import Expansion
 from farmiq.cloud.ingestion.screening import Candidate, Key, rejected
 from farmiq.contracts.sync import EventResult
 from farmiq.kit.amqp import Publisher, Unroutable
-from farmiq.kit.errors import Transient
+from farmiq.kit.errors import Transient, reason_of
 from farmiq.kit.postgres import RETRY, DatabaseAway, Pool
 
 POOL_WAIT_SECONDS = 10.0
@@ -47,14 +47,28 @@ async def _publish_new(
             fresh = [key for key in candidates if key in added]
             answers = await publisher.publish_many([candidates[key].message for key in fresh])
             failures = dict(zip(fresh, answers, strict=True))
+            await _copy(publisher, await bus_users.tenants(connection), candidates, failures)
             if expansion is not None:
                 await _expand(expansion, candidates, failures)
             unpublished = [key for key, why in failures.items() if why is not None]
             if unpublished:
                 await store.forget(connection, unpublished)
     except RETRY as error:
-        raise DatabaseAway(f"PostgreSQL: {str(error) or type(error).__name__}") from error
+        raise DatabaseAway(f"PostgreSQL: {reason_of(error)}") from error
     return failures
+
+
+async def _copy(
+    publisher: Publisher,
+    tenants: frozenset[str],
+    candidates: dict[Key, Candidate],
+    failures: dict[Key, Transient | None],
+) -> None:
+    """For those who read along, once the event itself is on the bus. Killed in between, the batch comes again with both."""
+    copied = [key for key, why in failures.items() if why is None and key[0] in tenants]
+    copies = [bus_users.copy_for(key[0], candidates[key].message) for key in copied]
+    if copies:
+        failures |= dict(zip(copied, await bus_users.publish_copies(publisher, copies), strict=True))
 
 
 async def _expand(

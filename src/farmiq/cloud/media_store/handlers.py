@@ -11,7 +11,7 @@ from farmiq.cloud.media_store import store
 from farmiq.cloud.media_store.announcements import Announcement, last_words
 from farmiq.cloud.media_store.picture import Picture
 from farmiq.contracts.media import EXTENSION_OF, CloudPresignRequest, object_key
-from farmiq.kit.errors import FarmiqError
+from farmiq.kit.errors import FarmiqError, reason_of
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import RETRY, Connection, DatabaseAway, Pool
 from farmiq.kit.s3 import Digest, ObjectMissing, ObjectStore, ObjectTooLarge, StoreAway
@@ -136,4 +136,4 @@ async def transaction(pool: Pool) -> AsyncIterator[Connection]:
             await store.limit_waiting(connection)
             yield connection
     except RETRY as error:
-        raise DatabaseAway(f"PostgreSQL: {str(error) or type(error).__name__}") from error
+        raise DatabaseAway(f"PostgreSQL: {reason_of(error)}") from error

@@ -12,6 +12,9 @@
 | `0009_events` | `recorded_weights`, `captured_images`, `sync_batches`, `device_events` by month, `telemetry_agg_unsent` |
 | `0013_identity` | `cloud_identity` |
 | `0014_station_losses` | `station_losses`, filled from `device_events`, which are not kept for ever |
+| `0015_bus_users` | `bus_users` |
+| `0016_saved_letters` | `dead_letters` |
+| `0017_drains` | `drains` |
 
 Upgrades only, never back: a downgrade would drop columns and tables with accepted samples in them. What a revision got wrong,
 the next one corrects; what is worse, a backup restores.

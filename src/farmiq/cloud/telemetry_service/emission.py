@@ -1,18 +1,19 @@
 """From a changed aggregate to `telemetry.aggregated` on the bus: published and confirmed first, taken off the list after that."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID, uuid5
 
 import msgspec
 
-from farmiq.cloud import drain
+from farmiq.cloud import bus_users, drain
 from farmiq.cloud.telemetry_service import unsent
 from farmiq.contracts import bus, event_types
 from farmiq.contracts.decoding import encode
 from farmiq.contracts.envelope import bus_envelope
 from farmiq.kit.amqp import Outgoing, Publisher
+from farmiq.kit.errors import Transient
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import Pool
 from farmiq.timeseries.announcement import aggregate_of
@@ -38,8 +39,8 @@ async def tell_due(pool: Pool, publisher: Publisher, now: datetime) -> int:
         async with pool.acquire() as connection:
             taken = await unsent.take(connection, now, PAGE_BUCKETS, HOLD_SECONDS)
             rows = [dict(row) for row in await unsent.buckets(connection, list(taken))] if taken else []
-        answers = await publisher.publish_many([message_of(row) for row in rows])
-    failures = {_key(row): answer for row, answer in zip(rows, answers, strict=True) if answer is not None}
+            tenants = await bus_users.tenants(connection) if rows else frozenset()
+        failures = await _publish(publisher, rows, tenants)
     async with pool.acquire() as connection:
         await unsent.told(connection, {key: changes for key, changes in taken.items() if key not in failures})
         await unsent.give_back(connection, list(failures), now)
@@ -50,6 +51,18 @@ async def tell_due(pool: Pool, publisher: Publisher, now: datetime) -> int:
             "aggregates_lost_before_told", count=len(taken) - len(rows)
         )  # nothing deletes aggregates in the cloud
     return len(taken)
+
+
+async def _publish(
+    publisher: Publisher, rows: Sequence[Mapping[str, Any]], tenants: frozenset[str]
+) -> dict[unsent.Key, Transient]:
+    """Why a bucket has to be published again. Those of `tenants` are copied for the users who read along."""
+    answers = await publisher.publish_many([message_of(row) for row in rows])
+    failures = {_key(row): answer for row, answer in zip(rows, answers, strict=True) if answer is not None}
+    copied = [row for row in rows if row["tenant_id"] in tenants and _key(row) not in failures]
+    copies = [bus_users.copy_for(row["tenant_id"], message_of(row)) for row in copied]
+    answers = await bus_users.publish_copies(publisher, copies)
+    return failures | {_key(row): answer for row, answer in zip(copied, answers, strict=True) if answer is not None}
 
 
 def message_of(row: Mapping[str, Any]) -> Outgoing:

@@ -7,7 +7,7 @@ from farmiq.cloud.telemetry_service.api import routes
 from farmiq.cloud.telemetry_service.consumer import Counters, StoreMessages
 from farmiq.cloud.telemetry_service.jobs import jobs
 from farmiq.cloud.telemetry_service.settings import TelemetryServiceSettings
-from farmiq.cloud.telemetry_service.topology import WORK_QUEUE, topology
+from farmiq.cloud.telemetry_service.topology import WORK_QUEUE, publishing
 from farmiq.cloud.telemetry_service.worker import tell_of_aggregates
 from farmiq.kit.amqp import Publisher
 from farmiq.kit.bus_worker import BusWorker, run_bus_worker
@@ -31,7 +31,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
         batch_messages=settings.consume_batch_messages,
         batch_wait_seconds=settings.consume_batch_wait_ms / 1000,
     )
-    publisher = Publisher(settings.amqp_url, name=f"{life.service}-aggregates", topology=topology())
+    publisher = Publisher(settings.amqp_url, name=f"{life.service}-aggregates", topology=publishing())
     async with await open_pool(settings.database_url, service=life.service) as pool:
         await require_schema(pool)
         life.ready_when("database", lambda: ping(pool))

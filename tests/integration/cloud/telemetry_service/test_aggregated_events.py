@@ -9,15 +9,17 @@ from uuid import UUID, uuid4
 import msgspec
 import pytest
 
+from farmiq.cloud import bus_users
 from farmiq.cloud.telemetry_service import emission, unsent
 from farmiq.cloud.telemetry_service.emission import message_of, tell_due
-from farmiq.cloud.telemetry_service.topology import topology
+from farmiq.cloud.telemetry_service.topology import publishing
 from farmiq.cloud.telemetry_service.unsent import Plan
 from farmiq.contracts import bus, event_types
 from farmiq.contracts.envelope import BusEnvelope
 from farmiq.contracts.telemetry import TelemetryAggregated, pack_of
 from farmiq.contracts.timestamps import from_us
 from farmiq.kit.amqp import BusAway, Publisher
+from farmiq.kit.amqp_inspection import connected
 from farmiq.kit.postgres import Pool
 from support.bus_queue import bind, take_all
 from support.cloud_storing import delivery, store_all
@@ -42,7 +44,7 @@ class Told(msgspec.Struct, frozen=True):
 @asynccontextmanager
 async def bus_of(new_vhost: NewVirtualHost) -> AsyncIterator[tuple[Publisher, str]]:
     url = new_vhost()
-    publisher = Publisher(url, name="test", topology=topology())
+    publisher = Publisher(url, name="test", topology=publishing())
     await publisher.start()
     await publisher.wait_connected()
     await bind(url, QUEUE, bus.TELEMETRY_EXCHANGE, event_types.TELEMETRY_AGGREGATED)
@@ -84,6 +86,18 @@ async def shown(pool: Pool, *windows: str) -> dict[tuple[str, str, datetime], in
 
 def as_shown(found: list[Told]) -> dict[tuple[str, str, datetime], int]:
     return {(one.window, one.metric, one.start_at): one.count for one in found}
+
+
+async def test_users_of_the_bus_get_the_aggregates_of_their_tenant(cloud_pool: Pool, new_vhost: NewVirtualHost) -> None:
+    await take(cloud_pool, uuid4(), 1, 3000)
+    async with bus_of(new_vhost) as (publisher, url), connected(url, "test") as connection:
+        async with cloud_pool.acquire() as database:
+            users = [await bus_users.add(database, name, name) for name in ("demo", "other")]
+        for user in users:
+            await bus_users.make_queue(connection, user)
+        assert await tell_due(cloud_pool, publisher, LATER) > 0
+        assert await take_all(url, users[0].queue) == [one.envelope for one in await told(url)]
+        assert await take_all(url, users[1].queue) == []
 
 
 async def test_closed_windows_are_told_once_and_reopened_ones_again_with_a_higher_revision(

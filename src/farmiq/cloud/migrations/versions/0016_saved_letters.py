@@ -5,7 +5,7 @@ from sqlalchemy import Connection
 from farmiq.kit.migrations import execute_sql_beside
 
 revision = "cloud_0016"
-down_revision = "cloud_0014"
+down_revision = "cloud_0015"
 
 
 def upgrade(connection: Connection) -> None:
