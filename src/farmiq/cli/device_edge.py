@@ -41,7 +41,7 @@ def find_edge(environ: Mapping[str, str] = os.environ) -> Edge:
         mqtt_url: Secret = ""
 
     given = load(Given, environ)
-    if not given.database_url:
+    if not given.database_url or (not given.mqtt_url and _is_database_of_home(given.database_url, environ)):
         return _edge_of_home(environ)
     if not given.mqtt_url:
         raise BadSetting(
@@ -63,6 +63,18 @@ def origin_of(edge: Edge, device_id: str, tenant: str | None, farm: str | None, 
             fix=f"farmiq device add {device_id} --tenant TENANT --farm FARM --barn BARN",
         )
     return Origin(tenant or demo_farm.TENANT_ID, farm or demo_farm.FARM_ID, barn or demo_farm.BARN_ID, device_id)
+
+
+def _is_database_of_home(database_url: str, environ: Mapping[str, str]) -> bool:
+    """The farm that runs here was started with this DATABASE_URL, which is still in the environment of the shell."""
+    from farmiq.cli.running import is_running, this_home
+    from farmiq.stack.control import environment, read_state
+    from farmiq.stack.external import tier_database_url
+
+    home = this_home(environ)
+    if not is_running(read_state(home)):
+        return False
+    return environment(home).get("EDGE_DATABASE_URL") in (database_url, tier_database_url(database_url, "edge"))
 
 
 def _edge_of_home(environ: Mapping[str, str]) -> Edge:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import urlsplit, urlunsplit
 
 from farmiq.kit.settings import BadSettings
 
@@ -34,6 +35,12 @@ class External:
     @property
     def needs_postgres(self) -> bool:
         return self.database_url is None and not (self.edge_database_url and self.cloud_database_url)
+
+
+def tier_database_url(database_url: str, tier: str) -> str:
+    """One server for both tiers, whose tables have the same names: each gets a database of its own beside the one named."""
+    parts = urlsplit(database_url)
+    return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/') or '/farmiq'}_{tier}"))
 
 
 def read_external(environ: Mapping[str, str]) -> External:

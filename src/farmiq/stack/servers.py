@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit, urlunsplit
 
 from farmiq.edge.ingress_gateway.broker_logins import device_rules
 from farmiq.stack import demo_farm
 from farmiq.stack.children import Child
-from farmiq.stack.external import External
+from farmiq.stack.external import External, tier_database_url
 from farmiq.stack.home import Home
 from farmiq.stack.mosquitto import Mosquitto
 from farmiq.stack.mosquitto_users import MqttUser, gateway_rules, operator_rules
@@ -170,9 +169,7 @@ def _s3_account(servers: Servers, external: External, access_key: str, secret_ke
 def _database_url(servers: Servers, external: External, tier: str, password: str) -> str:
     if servers.postgres:
         return servers.postgres.url(tier, password, tier)
-    # One server for both tiers, whose tables have the same names: each gets a database of its own beside the one named.
-    parts = urlsplit(external.database_url or "")
-    return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/') or '/farmiq'}_{tier}"))
+    return tier_database_url(external.database_url or "", tier)
 
 
 def _server(

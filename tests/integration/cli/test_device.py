@@ -9,12 +9,14 @@ import pytest
 
 from farmiq.cli import exits
 from farmiq.cli.device_changes import add_device, revoke_device, rotate_device
-from farmiq.cli.errors import BadUsage, CommandFailed
+from farmiq.cli.device_edge import find_edge
+from farmiq.cli.errors import BadSetting, BadUsage, CommandFailed
 from farmiq.edge.ingress_gateway import devices
 from farmiq.edge.ingress_gateway.handlers import ingest
 from farmiq.kit.postgres import Pool
 from farmiq.stack.device_logins import BrokerOfHome, apply_register_if_changed
 from farmiq.stack.device_secrets import KeptLogin, find
+from farmiq.stack.external import tier_database_url
 from farmiq.stack.mosquitto import MqttRefused, log_in
 from farmiq.stack.mosquitto_users import password_file, rules_file
 from farmiq.timeseries.stream import Origin
@@ -287,6 +289,19 @@ async def test_where_the_broker_is_not_ours_its_keeper_is_told_what_to_add(
     assert "is not run by FarmIQ" in shown
     assert "user pump-7\n  topic write iot/telemetry/t/f/b/pump-7/+" in shown
     assert "remove user pump-7" in farm.command("revoke", "pump-7", **there).stdout
+
+
+def test_a_shell_that_still_has_the_database_url_of_farmiq_up_means_the_farm_that_runs_here(
+    farm: DeviceFarm, edge_url: str
+) -> None:
+    assert farm.command("ls", DATABASE_URL=edge_url).returncode == exits.OK
+    given = {"FARMIQ_HOME": str(farm.home.path), "DATABASE_URL": "postgresql://u:p@db:5432/farm"}
+    farm.tell(EDGE_DATABASE_URL=tier_database_url(given["DATABASE_URL"], "edge"))
+    edge = find_edge(given)
+    assert edge.is_of_a_home
+    assert edge.database_url == "postgresql://u:p@db:5432/farm_edge"
+    with pytest.raises(BadSetting, match="which broker"):
+        find_edge(given | {"DATABASE_URL": "postgresql://u:p@db:5432/another"})
 
 
 def test_a_database_that_can_not_be_used_is_explained(farm: DeviceFarm, new_database: NewDatabase) -> None:
