@@ -72,7 +72,7 @@ def repository_files() -> list[File]:
 
 def _walk(folder: Path) -> Iterator[Path]:
     for path in folder.iterdir():
-        if path.is_symlink():
+        if path.is_symlink() or path.name == ".git":  # a file in a second worktree
             continue
         if path.is_file():
             yield path
@@ -194,6 +194,13 @@ def _asserts(
     return False
 
 
+def lost_cancellations(file: File) -> Iterator[str]:
+    """Up to Python 3.11 `wait_for` drops a cancellation that comes in the moment in which what it waits for is done."""
+    for call in file.calls():
+        if ast.unparse(call.func) == "asyncio.wait_for":
+            yield f"{call.lineno}: `asyncio.wait_for` may drop a cancellation: use `async with asyncio.timeout(...)`"
+
+
 _UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b|NotImplemented" + "Error")
 
 
@@ -305,6 +312,13 @@ RULES = {
             "def test_a():\n    with pytest.raises(E):\n        f()\n",
             "def check():\n    assert f()\n\n\ndef test_a():\n    check()\n",
         ),
+    ),
+    "cancellations arrive": Rule(
+        lost_cancellations,
+        _source,
+        "src/a.py",
+        ("await asyncio.wait_for(f(), 5)\n",),
+        ("async with asyncio.timeout(5):\n    await f()\n", "await condition.wait_for(ready)\n"),
     ),
     "work is finished": Rule(
         unfinished_work,
