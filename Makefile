@@ -2,17 +2,16 @@
 
 BIN := .venv/bin
 ARGS ?=
-# Tests wait more than they work: three workers keep two cores busy. In the order of the folders: the slow ones come first, so that
-# all workers end together.
-PYTEST := $(BIN)/pytest -n 3 --no-loadscope-reorder
+# Tests wait more than they work: three workers keep two cores busy.
+PYTEST := $(BIN)/pytest -n 3 --durations=15
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test simulate faults check fix bench train docs lock setup
+.PHONY: help up down test-fast test test-long simulate faults check fix bench train docs lock setup
 
 help: ## print this
 	@echo 'FarmIQ: a farm on this machine, from the sensor to the cloud database.'
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo 'After `make up`: $(BIN)/farmiq --help'
 
@@ -23,8 +22,14 @@ up: ## set up what is missing, start the farm, print where everything is
 down: ## stop the farm and keep its data (ARGS=--purge deletes the data too)
 	@if [ -x $(BIN)/farmiq ]; then $(BIN)/farmiq down $(ARGS); else echo 'Nothing was started from this checkout.'; fi
 
-test: setup ## run every test, on servers of their own
-	@$(PYTEST) $(ARGS)
+test-fast: setup ## the tests that need no server, in two minutes
+	@$(PYTEST) -m "not long" tests/unit tests/simulation tests/test_tidy.py $(ARGS)
+
+test: setup ## every test that decides about a change, on servers of their own
+	@$(PYTEST) -m "not long" $(ARGS)
+
+test-long: setup ## the long forms: campaigns and sizes that prove the same again (CONTRIBUTING.md has the list)
+	@$(PYTEST) -m long $(ARGS)
 
 simulate: setup ## the delivery of samples in virtual time, many seeds (ARGS="--seeds 5000 --jobs 2", --seed N: one again)
 	@PYTHONPATH=tests PYTHONHASHSEED=0 $(BIN)/python -m simulation $(ARGS)

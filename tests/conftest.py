@@ -4,6 +4,7 @@ import hypothesis
 import pytest
 
 from support.run_folder import RunFolder
+from support.scheduling import in_turn, scope
 
 pytest_plugins = [
     "support.mosquitto",
@@ -43,9 +44,16 @@ def pytest_configure_node(node: object) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    from support.scheduling import FarmScheduling  # there is no xdist in a run without workers
+    from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  # it has no types
 
-    return FarmScheduling(config, log)
+    config.option.loadscopereorder = False  # they are in the right order already
+    scheduling = LoadFileScheduling(config, log)
+    scheduling._split_scope = scope
+    return scheduling
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items[:] = in_turn(items)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

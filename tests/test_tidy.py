@@ -72,7 +72,7 @@ def repository_files() -> list[File]:
 
 def _walk(folder: Path) -> Iterator[Path]:
     for path in folder.iterdir():
-        if path.is_symlink():
+        if path.is_symlink() or path.name == ".git":  # a file in a second worktree
             continue
         if path.is_file():
             yield path
@@ -194,6 +194,36 @@ def _asserts(
     return False
 
 
+def lost_cancellations(file: File) -> Iterator[str]:
+    """Up to Python 3.11 `wait_for` drops a cancellation that comes in the moment in which what it waits for is done."""
+    for call in file.calls():
+        if ast.unparse(call.func) == "asyncio.wait_for":
+            yield f"{call.lineno}: `asyncio.wait_for` may drop a cancellation: use `async with asyncio.timeout(...)`"
+
+
+_TESTED_DEATHS = {"dying", "dying_command", "die_at", "dies", "Death", "support.dying", "support.dying_command"}
+
+
+def unexplained_long_tests(file: File) -> Iterator[str]:
+    marks = [node for node in ast.walk(file.tree) if isinstance(node, ast.Attribute) and node.attr == "long"]
+    marks = [node for node in marks if ast.unparse(node) == "pytest.mark.long"]
+    reasons = {id(call.func): call for call in file.calls() if [word.arg for word in call.keywords] == ["reason"]}
+    for mark in marks:
+        if id(mark) not in reasons:
+            yield f"{mark.lineno}: what `make test` leaves out says why: `pytest.mark.long(reason=...)`"
+    if marks and not _TESTED_DEATHS.isdisjoint(_names(file.tree)):
+        yield f"{marks[0].lineno}: what dies between two steps decides about every change: put the long test elsewhere"
+
+
+def _names(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.alias(name=name):
+                yield name
+            case ast.keyword(arg=str(name)) | ast.ImportFrom(module=str(name)) | ast.Constant(value=str(name)):
+                yield name
+
+
 _UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b|NotImplemented" + "Error")
 
 
@@ -305,6 +335,26 @@ RULES = {
             "def test_a():\n    with pytest.raises(E):\n        f()\n",
             "def check():\n    assert f()\n\n\ndef test_a():\n    check()\n",
         ),
+    ),
+    "cancellations arrive": Rule(
+        lost_cancellations,
+        _source,
+        "src/a.py",
+        ("await asyncio.wait_for(f(), 5)\n",),
+        ("async with asyncio.timeout(5):\n    await f()\n", "await condition.wait_for(ready)\n"),
+    ),
+    "long tests say why, and leave no death out": Rule(
+        unexplained_long_tests,
+        lambda path: _tests(path) and not path.endswith("test_tidy.py"),
+        "tests/unit/test_a.py",
+        (
+            "@pytest.mark.long\ndef test_a():\n    assert f()\n",
+            "pytestmark = pytest.mark.long()\n",
+            "from support.dying import die_at\npytestmark = pytest.mark.long(reason='x')\n",
+            "pytestmark = pytest.mark.long(reason='x')\nprocess = service_process('a', dies=DEATH)\n",
+            "pytestmark = pytest.mark.long(reason='x')\nrun([python, '-m', 'support.dying'])\n",
+        ),
+        ("pytestmark = pytest.mark.long(reason='a million rows')\n", "from support.dying import die_at\n"),
     ),
     "work is finished": Rule(
         unfinished_work,

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -21,15 +20,6 @@ expect.set_options(timeout=20_000)  # a page waits for services that have other 
 
 # Wrong in a page for anybody who can't see it, or sees little.
 SERIOUS = {"serious", "critical"}
-
-
-@contextmanager
-def console_farm(run_folder: Path, name: str) -> Iterator[Farm]:
-    farm = Farm(run_folder / f"{name}-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}")
-    farm.choose_ports_of_its_own()
-    farm.up_output = farm.up()
-    yield farm
-    farm.command("down", "--purge", "--yes")
 
 
 @pytest.fixture(scope="package")

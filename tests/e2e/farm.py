@@ -116,7 +116,7 @@ class Farm:
         return found
 
     def captured(self) -> int:
-        return self.counts("node-forwarder")["last_captured_seq"]
+        return int(self.node()["last_captured_seq"])
 
     def fetch(self, tier: Tier, query: str, *arguments: object) -> "list[asyncpg.Record]":
         url = json.loads(self.home.environment_file.read_text())[f"{tier.upper()}_DATABASE_URL"]
@@ -140,8 +140,9 @@ class Farm:
         """Everything up to there, without a gap: a sample that overtakes a missing one does not count."""
 
         def has_it() -> bool:
-            first, end = next((stream.ranges[0] for stream in self.coverage() if stream.ranges), (0, 0))
-            return first == 1 and end > sequence
+            streams = self.fetch("cloud", "SELECT received FROM streams ORDER BY stream_id")
+            first = next((stream["received"][0] for stream in streams if stream["received"]), None)
+            return first is not None and first.lower == 1 and first.upper > sequence
 
         try:
             wait_for(has_it, 90, f"sequence {sequence} in the cloud, and all before it")

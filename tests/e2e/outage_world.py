@@ -20,33 +20,43 @@ CHANNELS = [ChannelName("temperature", "C", f"t{number}") for number in range(10
 HELLO = Hello(UUID(int=48), CHANNELS)
 ROWS_A_MESSAGE = 5000
 SECOND_US = 1_000_000
+LIVE_SECONDS = 0.2
 
 
 class Sensors:
-    """Ten channels at 1 Hz. Sample number n, counted from one, has the value n, wherever it ends up."""
+    """Ten channels, read every so many seconds. Sample number n, counted from one, has the value n, wherever it ends up."""
 
-    def __init__(self, outage_seconds: int) -> None:
+    def __init__(self, outage_seconds: int, every_seconds: int) -> None:
         self.began_at_us = (int(time.time()) - outage_seconds) * SECOND_US
+        self.readings = outage_seconds // every_seconds
         self.taken = 0
+        self._every_us = every_seconds * SECOND_US
 
-    def history(self, seconds: int) -> list[Row]:
-        """The next seconds of the past, as fast as they can be made."""
-        return [row for _ in range(seconds) for row in self._second(self.began_at_us + self.taken // 10 * SECOND_US)]
+    @property
+    def readings_left(self) -> int:
+        """Of the outage."""
+        return self.readings - self.taken // 10
+
+    def history(self, readings: int) -> list[Row]:
+        """The next ones of the past, as fast as they can be made."""
+        return [
+            row for _ in range(readings) for row in self._read(self.began_at_us + self.taken // 10 * self._every_us)
+        ]
 
     def now(self) -> list[Row]:
-        return self._second(time.time_ns() // 1000)
+        return self._read(time.time_ns() // 1000)
 
-    def _second(self, wall_us: int) -> list[Row]:
-        monotonic_us = (self.taken // 10 + 1) * SECOND_US
+    def _read(self, wall_us: int) -> list[Row]:
+        monotonic_us = (self.taken // 10 + 1) * self._every_us
         rows = [(wall_us, monotonic_us, channel, 2, float(self.taken + 1 + channel)) for channel in range(10)]
         self.taken += 10
         return rows
 
 
-async def hand_over_history(node: Node, sensors: Sensors, seconds: int) -> None:
+async def hand_over_history(node: Node, sensors: Sensors, readings: int) -> None:
     async with connected(node, HELLO) as agent:
-        for start in range(0, seconds, ROWS_A_MESSAGE // 10):
-            rows = sensors.history(min(ROWS_A_MESSAGE // 10, seconds - start))
+        for start in range(0, readings, ROWS_A_MESSAGE // 10):
+            rows = sensors.history(min(ROWS_A_MESSAGE // 10, readings - start))
             assert isinstance(await agent.hand_over(rows), Stored)
 
 
@@ -96,11 +106,11 @@ class Seen:
 
 @asynccontextmanager
 async def measuring(agent: Agent, sensors: Sensors) -> AsyncIterator[None]:
-    """Live samples every second, until the end of the block."""
+    """Live samples several times a second, until the end of the block."""
     is_over = asyncio.Event()
 
     async def measure() -> None:
-        while not await comes_within(is_over, 1.0):
+        while not await comes_within(is_over, LIVE_SECONDS):
             assert isinstance(await agent.hand_over(sensors.now()), Stored)
 
     task = asyncio.create_task(measure())

@@ -24,6 +24,11 @@ from support.waiting import eventually
 TOKEN = "for-this-test-only"
 OUTAGE_SECONDS = int(float(os.environ.get("FARMIQ_OUTAGE_HOURS", "48")) * 3600)
 
+many_samples = pytest.mark.long(
+    reason="1.7 million samples of the same 48 hours: what 170 thousand show, at the rate of a node"
+)
+pytestmark = pytest.mark.parametrize("every_seconds", [10, pytest.param(1, marks=many_samples)])
+
 
 @pytest.fixture
 def node(tmp_path: Path, run_folder: Path, mosquitto: Broker) -> Node:
@@ -46,13 +51,12 @@ def telemetry(edge_url: str, run_folder: Path, tmp_path: Path) -> Iterator[Servi
         yield process
 
 
-async def live_through(node: Node, pool: Pool, mosquitto: Broker, telemetry: ServiceProcess) -> Sensors:
+async def live_through(sensors: Sensors, node: Node, pool: Pool, mosquitto: Broker, telemetry: ServiceProcess) -> None:
     """The outage, a kill in its middle, the broker's return, and live samples until everything has arrived."""
-    sensors = Sensors(OUTAGE_SECONDS)
     with node.forwarder() as forwarder:
-        await hand_over_history(node, sensors, OUTAGE_SECONDS // 2)
+        await hand_over_history(node, sensors, sensors.readings // 2)
         await hand_over_through_a_kill(node, sensors, forwarder)
-        await hand_over_history(node, sensors, OUTAGE_SECONDS - sensors.taken // 10)
+        await hand_over_history(node, sensors, sensors.readings_left)
         history = sensors.taken
         async with connected(node, HELLO) as agent, watched(telemetry, TOKEN, history) as seen:
             mosquitto.start()
@@ -64,7 +68,6 @@ async def live_through(node: Node, pool: Pool, mosquitto: Broker, telemetry: Ser
     assert seen.last_sample == sorted(seen.last_sample)
     came_back_at = seen.online.index(True)
     assert all(seen.online[came_back_at:])
-    return sensors
 
 
 async def is_filled(pool: Pool, samples: int) -> bool:
@@ -74,11 +77,17 @@ async def is_filled(pool: Pool, samples: int) -> bool:
 
 
 async def test_48_hours_without_a_broker_and_a_kill_lose_nothing_and_live_samples_come_first(
-    node: Node, gateway: ServiceProcess, telemetry: ServiceProcess, edge_pool: Pool, mosquitto: Broker
+    node: Node,
+    gateway: ServiceProcess,
+    telemetry: ServiceProcess,
+    edge_pool: Pool,
+    mosquitto: Broker,
+    every_seconds: int,
 ) -> None:
     await provision(edge_pool)
     mosquitto.kill()
-    sensors = await live_through(node, edge_pool, mosquitto, telemetry)
+    sensors = Sensors(OUTAGE_SECONDS, every_seconds)
+    await live_through(sensors, node, edge_pool, mosquitto, telemetry)
     stored = await edge_pool.fetchrow(
         "SELECT count(*), count(DISTINCT seq) AS different, count(*) FILTER (WHERE metric_value = seq) AS right_ones,"
         "       min(seq), max(seq) FROM telemetry_raw"
@@ -89,12 +98,18 @@ async def test_48_hours_without_a_broker_and_a_kill_lose_nothing_and_live_sample
 
 
 async def test_a_cap_too_small_for_the_outage_ends_with_stored_plus_declared_lost_equal_to_captured(
-    node: Node, gateway: ServiceProcess, telemetry: ServiceProcess, edge_pool: Pool, mosquitto: Broker
+    node: Node,
+    gateway: ServiceProcess,
+    telemetry: ServiceProcess,
+    edge_pool: Pool,
+    mosquitto: Broker,
+    every_seconds: int,
 ) -> None:
     await provision(edge_pool)
-    node.variables["NODE_FORWARDER_MAX_SPOOL_BYTES"] = str(OUTAGE_SECONDS * 10 * 40 // 4)
+    sensors = Sensors(OUTAGE_SECONDS, every_seconds)
+    node.variables["NODE_FORWARDER_MAX_SPOOL_BYTES"] = str(sensors.readings * 10 * 40 // 4)
     mosquitto.kill()
-    sensors = await live_through(node, edge_pool, mosquitto, telemetry)
+    await live_through(sensors, node, edge_pool, mosquitto, telemetry)
     stored = await edge_pool.fetchval("SELECT count(*) FROM telemetry_raw")
     told = await edge_pool.fetchval("SELECT sum(count) FROM stream_losses")
     assert 0 < told < sensors.taken

@@ -50,7 +50,9 @@ def any_pool(request: pytest.FixtureRequest) -> Pool:
 def database_copy(server: Postgres, run_folder: Path, tier: str) -> Iterator[str]:
     role, password = _template(server, run_folder, tier)
     name = f"t{secrets.token_hex(6)}"
-    run_apart(lambda: _execute(server.url(), f'CREATE DATABASE "{name}" TEMPLATE "{role}" OWNER "{role}"'))
+    run_apart(
+        lambda: _execute(server.url(), f'CREATE DATABASE "{name}" TEMPLATE "{role}" OWNER "{role}" STRATEGY FILE_COPY')
+    )
     yield server.url(role, password, name)
     run_apart(lambda: _execute(server.url(), f'DROP DATABASE "{name}" WITH (FORCE)'))
 

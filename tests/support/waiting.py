@@ -9,25 +9,35 @@ T = TypeVar("T")
 PATIENCE = 2.5
 """Deadlines are written for a machine that is not busy. A longer one costs only a test that fails anyway."""
 
+PAUSE_SECONDS = 0.02
+PAUSE_SECONDS_MAX = 0.5
+
 
 def wait_for(condition: Callable[[], T], seconds: float = 20.0, what: str = "the condition") -> T:
     """Returns the first true answer of `condition`, or fails when none came in time."""
-    deadline = time.monotonic() + PATIENCE * seconds
+    deadline, asked_at = time.monotonic() + PATIENCE * seconds, time.monotonic()
     while not (answer := condition()):
         if time.monotonic() > deadline:
             raise AssertionError(f"{what} did not become true within {PATIENCE * seconds} s")
-        time.sleep(0.02)
+        time.sleep(_pause_seconds(asked_at))
+        asked_at = time.monotonic()
     return answer
 
 
 async def eventually(condition: Callable[[], Awaitable[T]], seconds: float = 20.0, what: str = "the condition") -> T:
     """The same for a condition that has to be awaited."""
-    deadline = time.monotonic() + PATIENCE * seconds
+    deadline, asked_at = time.monotonic() + PATIENCE * seconds, time.monotonic()
     while not (answer := await condition()):
         if time.monotonic() > deadline:
             raise AssertionError(f"{what} did not become true within {PATIENCE * seconds} s")
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(_pause_seconds(asked_at))
+        asked_at = time.monotonic()
     return answer
+
+
+def _pause_seconds(asked_at: float) -> float:
+    """A condition that takes long to evaluate is evaluated less often: others need the processor for what it waits for."""
+    return min(max(PAUSE_SECONDS, 2 * (time.monotonic() - asked_at)), PAUSE_SECONDS_MAX)
 
 
 def run_apart(coroutine: Callable[[], Awaitable[T]]) -> T:

@@ -99,7 +99,8 @@ async def _publisher(bus: Bus) -> AsyncIterator[Publisher]:
     await publisher.start()
     try:
         try:
-            await asyncio.wait_for(publisher.wait_connected(), CONNECT_SECONDS_MAX)
+            async with asyncio.timeout(CONNECT_SECONDS_MAX):
+                await publisher.wait_connected()
         except TimeoutError as error:
             raise BusAway("RabbitMQ does not let us in") from error
         yield publisher

@@ -52,7 +52,8 @@ class Lifetime:
     async def pause(self, seconds: float) -> bool:
         """Wait, but not past the end: False when the service is asked to stop."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.stopping.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self.stopping.wait()
         return not self.stopping.is_set()
 
     async def until_stopped(self, work: Coroutine[Any, Any, None]) -> None:
@@ -97,7 +98,8 @@ class Lifetime:
 
     async def _probe(self, name: str, timeout_seconds: float) -> str:
         try:
-            await asyncio.wait_for(self._checks[name](), timeout_seconds)
+            async with asyncio.timeout(timeout_seconds):
+                await self._checks[name]()
         except Exception as error:  # noqa: BLE001 - whatever a check raises is its answer
             return log_lines.mask(f"{type(error).__name__}: {error}")
         return "ok"

@@ -72,7 +72,8 @@ class Keeper:
             self.state.restarts += 1
             self._turn("backoff")
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), pause_seconds)
+                async with asyncio.timeout(pause_seconds):
+                    await self._stopping.wait()
 
     async def _live_once(self) -> None:
         """From start to death, whatever the child dies of."""
@@ -149,7 +150,8 @@ class Keeper:
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(program.stop_signal)
         try:
-            await asyncio.wait_for(process.wait(), program.stop_seconds)
+            async with asyncio.timeout(program.stop_seconds):
+                await process.wait()
         except TimeoutError:
             log.warning("child_killed", child=program.name, stop_seconds=program.stop_seconds)
             _signal_group(process.pid, signal.SIGKILL)

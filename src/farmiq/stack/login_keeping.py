@@ -53,7 +53,8 @@ async def _keep_connected(database_url: str, broker: BrokerOfHome, look_seconds:
         backoff.reset()
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), look_seconds)
+                async with asyncio.timeout(look_seconds):
+                    await changed.wait()
             changed.clear()
             if await _state(connection) != known:
                 known = await _bring_in_line(connection, broker, is_certain=True)

@@ -46,7 +46,8 @@ class Feeding:
         """True when everything that was begun is acknowledged."""
         self.tell(Finish())
         try:
-            await asyncio.wait_for(self._process.wait(), seconds_max)
+            async with asyncio.timeout(seconds_max):
+                await self._process.wait()
         except TimeoutError:
             await self.end()
             return False

@@ -63,7 +63,8 @@ class Node:
                 self._owed -= offer.last - offer.first + 1
                 self._ledger.note(offer)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._is_over.wait(), TICK_SECONDS)
+                async with asyncio.timeout(TICK_SECONDS):
+                    await self._is_over.wait()
 
     async def _hand_over(self) -> None:
         while not (self._is_over.is_set() and not self.samples.waiting):

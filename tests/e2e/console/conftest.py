@@ -1,15 +1,10 @@
-"""One farm for all files of this folder."""
-
-from collections.abc import Iterator
-from pathlib import Path
+"""One farm for all files of this folder, after those of the overview."""
 
 import pytest
 
-from e2e.console_visit import console_farm
 from e2e.farm import Farm
 
 
 @pytest.fixture(scope="package")
-def farm(run_folder: Path) -> Iterator[Farm]:
-    with console_farm(run_folder, "console-farm") as farm:
-        yield farm
+def farm(watched_farm: Farm) -> Farm:
+    return watched_farm

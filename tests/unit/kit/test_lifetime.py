@@ -19,6 +19,17 @@ async def test_a_pause_ends_early_when_the_service_is_asked_to_stop() -> None:
     assert not await life.pause(3600)
 
 
+async def test_a_pause_that_is_cancelled_in_the_moment_of_its_end_is_cancelled() -> None:
+    life = Lifetime("test")
+    pausing = asyncio.create_task(life.pause(3600))
+    await asyncio.sleep(0)
+    life.stopping.set()
+    pausing.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await pausing
+
+
 async def test_a_service_that_is_stopping_is_not_ready() -> None:
     async def good() -> None:
         return None

@@ -74,4 +74,5 @@ class Child:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._pipe.close()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), END_SECONDS_MAX)
+            async with asyncio.timeout(END_SECONDS_MAX):
+                await self._process.wait()
