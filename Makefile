@@ -6,12 +6,12 @@ ARGS ?=
 PYTEST := $(BIN)/pytest -n 3 --durations=15
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test-fast test test-long simulate faults check fix bench train docs lock setup
+.PHONY: help up down test-fast test test-long matrix matrix-roots simulate faults check fix bench train docs lock setup
 
 help: ## print this
 	@echo 'FarmIQ: a farm on this machine, from the sensor to the cloud database.'
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo 'After `make up`: $(BIN)/farmiq --help'
 
@@ -30,6 +30,12 @@ test: setup ## every test that decides about a change, on servers of their own
 
 test-long: setup ## the long forms: campaigns and sizes that prove the same again (CONTRIBUTING.md has the list)
 	@$(PYTEST) -m long $(ARGS)
+
+matrix: ## README, start.md and the fast tests on Debian 12, 13 and unstable, each in a root filesystem (as root; needs mmdebstrap)
+	@tools/matrix.py run $(ARGS)
+
+matrix-roots: ## make the root filesystems of the matrix; some long tests take their servers from there
+	@tools/matrix.py roots $(ARGS)
 
 simulate: setup ## the delivery of samples in virtual time, many seeds (ARGS="--seeds 5000 --jobs 2", --seed N: one again)
 	@PYTHONPATH=tests PYTHONHASHSEED=0 $(BIN)/python -m simulation $(ARGS)
