@@ -257,7 +257,9 @@ create_venv() {
 # pip prints a line for each package that it looks for, and installs all of them after one more line.
 pip_state() {
     wanted=$(sed -n 's/^Installing collected packages: //p' "$LOG" | tr ',' '\n' | wc -l)
-    if [ "$wanted" -gt 0 ]; then
+    if grep -q '^Successfully installed ' "$LOG"; then
+        echo "$wanted of $wanted packages installed"
+    elif [ "$wanted" -gt 0 ]; then
         echo "$(find "$VENV"/lib/python3*/site-packages -maxdepth 1 -name '*.dist-info' -newer "$LOG" | wc -l) of $wanted packages installed"
     else
         echo "$(grep -cE '^(Collecting|Requirement already|Ignoring) ' "$LOG") of $(grep -c '^[A-Za-z0-9].*==' "$LOCK") packages fetched"

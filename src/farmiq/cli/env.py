@@ -23,7 +23,7 @@ def env(
     if name is not None and name not in found:
         fix = " or ".join(f"farmiq env {near}" for near in near_matches(name, found)) or "farmiq env"
         raise BadUsage(f"this farm has no value called {name}", why=f"It has {', '.join(found)}.", fix=fix)
-    warn_if_readable()
+    warn_if_readable(fix="chmod 600 FILE now, and umask 077 before > the next time")
     chosen = found if name is None else {name: found[name]}
     if as_json:
         say_json(chosen)

@@ -27,8 +27,7 @@ Output = Annotated[
 def secret_writer(output: Path | None) -> Iterator[Callable[[str], None]]:
     """Gives the function that writes the secrets. A file exists before they are made: none is made that can't be written."""
     if output is None:
-        warn_if_readable()
-        yield say
+        yield _print
         return
     with os.fdopen(_new_file(output), "w", encoding="utf-8") as file:
         try:
@@ -41,14 +40,18 @@ def secret_writer(output: Path | None) -> Iterator[Callable[[str], None]]:
     sys.stderr.write(f"Written to {output}, which only you can read.\n")
 
 
-def warn_if_readable(descriptor: int = 1) -> None:
+def _print(text: str) -> None:
+    warn_if_readable(fix="chmod 600 FILE now, and --output FILE instead of > the next time")
+    say(text)
+
+
+def warn_if_readable(descriptor: int = 1, *, fix: str) -> None:
     """A shell makes the file behind `>` readable by everybody, unless the umask forbids it."""
     status = os.fstat(descriptor)
     if stat.S_ISREG(status.st_mode) and status.st_mode & 0o077:
         mode = stat.S_IMODE(status.st_mode)
         sys.stderr.write(
-            f"warning: the secrets go into a file of mode {mode:04o}, which others can read.\n"
-            "  fix: chmod 600 FILE now, and umask 077 before > the next time\n"
+            f"warning: the secrets go into a file of mode {mode:04o}, which others can read.\n  fix: {fix}\n"
         )
 
 

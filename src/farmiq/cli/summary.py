@@ -30,7 +30,10 @@ def show(state: "StackState", environment: Mapping[str, str], *, is_new: bool) -
     for command, purpose in NEXT:
         page.print(f"  [cyan]{own_name()} {command:<{width}}[/]   {purpose}", soft_wrap=True)
     more = (("status", "what runs"), ("env", "addresses and credentials"), ("down", "stop, and keep the data"))
-    page.print("\n  More: " + ", ".join(f"[cyan]{command}[/] ({purpose})" for command, purpose in more), soft_wrap=True)
+    page.print(
+        "\n  More commands: " + ", ".join(f"[cyan]{command}[/] ({purpose})" for command, purpose in more),
+        soft_wrap=True,
+    )
     page.print(f"  Data: {escape(state.home)}", soft_wrap=True)
 
 

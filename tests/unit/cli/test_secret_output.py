@@ -45,13 +45,15 @@ def test_a_file_behind_the_shell_that_others_can_read_is_warned_of(
     path.touch()
     path.chmod(mode)
     with path.open("w") as file:
-        warn_if_readable(file.fileno())
-    assert (f"mode {mode:04o}" in capsys.readouterr().err) == is_warned
+        warn_if_readable(file.fileno(), fix="chmod 600 FILE")
+    told = capsys.readouterr().err
+    assert (f"mode {mode:04o}" in told) == is_warned
+    assert ("fix: chmod 600 FILE" in told) == is_warned
 
 
 def test_a_pipe_is_nobody_elses_to_read(capsys: pytest.CaptureFixture[str]) -> None:
     reader, writer = os.pipe()
-    warn_if_readable(writer)
+    warn_if_readable(writer, fix="")
     os.close(reader)
     os.close(writer)
     assert capsys.readouterr().err == ""
