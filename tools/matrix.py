@@ -15,6 +15,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -444,6 +445,8 @@ def main() -> int:
             command.add_argument("--cell", action="append", help="run this cell only; may be repeated")
             command.add_argument("--keep", action="store_true", help="keep each cell's files under .matrix/cells")
     options = parser.parse_args()
+    # Ended from outside, the machine of the present cell and its files go too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         check_machine()
         return int(options.function(options))
