@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -340,7 +341,8 @@ async def test_a_client_that_floods_before_the_server_is_connected_is_held_after
         assert isinstance(transport, asyncio.Transport)
         sock = transport.get_extra_info("socket")
         # What Python 3.11.2 does after connection_made, whether reading was paused or not.
-        asyncio.get_running_loop()._add_reader(sock.fileno(), transport._read_ready)  # type: ignore[attr-defined]
+        loop: Any = asyncio.get_running_loop()
+        loop._add_reader(sock.fileno(), transport._read_ready)  # type: ignore[attr-defined]  # what the library itself calls
         sending = asyncio.create_task(send_all(near.writer, BIG))
         await eventually(lambda: _is_so(connection._pipes[0]._queued_bytes > 0), what="a first read")
         assert await never(lambda: asyncio.shield(sending))
