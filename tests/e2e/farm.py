@@ -21,6 +21,8 @@ from farmiq.stack.home import Home
 from farmiq.stack.ports import choose_ports
 from farmiq.stack.servers import server_ports
 from farmiq.stack.state import ChildState, read_state
+from support.documents import ROOT
+from support.page_runner import Shell
 from support.waiting import run_apart, wait_for
 
 FARMIQ = Path(sys.executable).parent / "farmiq"
@@ -149,6 +151,22 @@ class Farm:
         except AssertionError as error:
             error.add_note(f"the cloud has {self.coverage()}\n{self.command('status').stdout}")
             raise
+
+
+def reader_shell(farm: Farm, folder: Path, *, is_in_checkout: bool = False) -> Shell:
+    """The shell of somebody who follows a page: `farmiq` is on its PATH, and the farm is this one."""
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    (folder / "docs").symlink_to(ROOT / "docs")
+    environ = {
+        "PATH": f"{FARMIQ.parent}:{os.environ['PATH']}",
+        "HOME": str(folder),
+        "TMPDIR": str(scratch),
+        "LANG": "C.UTF-8",
+        "FARMIQ_HOME": str(farm.home.path),
+        "BROWSER": "true",  # opens nothing
+    }
+    return Shell(ROOT if is_in_checkout else folder, environ, scratch)
 
 
 async def _fetch(url: str, query: str, arguments: tuple[object, ...]) -> "list[asyncpg.Record]":

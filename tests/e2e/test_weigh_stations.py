@@ -5,9 +5,6 @@ The tests run in the order in which they stand here, on one farm."""
 
 import hashlib
 import json
-import os
-import re
-import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,11 +14,12 @@ import asyncpg
 import boto3
 import pytest
 
-from e2e.farm import FARMIQ, Farm, Tier
+from e2e.farm import Farm, Tier, reader_shell
 from farmiq.cli import exits
 from farmiq.stack.demo_farm import STATION_ID
 from farmiq.stack.mosquitto_users import change_logins, password_file
 from farmiq.stack.private_files import remove
+from support.page_runner import run_page
 from support.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -106,40 +104,15 @@ def test_a_newcomer_sees_an_animal_weighed_soon_after_the_start(farm: Farm) -> N
     wait_for_a_session_of_the_farms_own_station(farm, datetime(2024, 1, 1, tzinfo=UTC))
 
 
-def commands_of(guide: str) -> list[str]:
-    return re.findall(r"^```sh\n(.*?)^```$", guide, re.DOTALL | re.MULTILINE)
-
-
 @pytest.fixture(scope="module")
 def by_hand(farm: Farm, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The ids that the guide's commands made, run as they stand in the shell of somebody who has just started a farm."""
-    folder = tmp_path_factory.mktemp("guide")
-    (folder / "docs").symlink_to(ROOT / "docs")
-    blocks = commands_of(GUIDE.read_text(encoding="utf-8"))
-    assert len(blocks) >= 10
     names = ("SESSION", "MEDIA_ID", "SCHEDULED_ID", "WEIGHED_ID")
-    told = "printf '%s=%s\\n' " + " ".join(f'{name} "${name}"' for name in names)
-    (folder / "guide.sh").write_text("\n".join(("set -eu", *blocks, f"{told} > {folder}/ids")))
-    shell = subprocess.run(
-        ["bash", "guide.sh"],
-        cwd=folder,
-        env={
-            "PATH": f"{FARMIQ.parent}:{os.environ['PATH']}",
-            "HOME": str(folder),
-            "TMPDIR": str(folder),
-            "LANG": "C.UTF-8",
-            "FARMIQ_HOME": str(farm.home.path),
-        },
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    assert shell.returncode == 0, shell.stdout[-4000:] + shell.stderr[-4000:]
-    assert "\n412\n" in shell.stdout, "the second PUT to one URL"
-    pairs = (line.split("=", 1) for line in (folder / "ids").read_text().splitlines())
-    return dict(pairs)
+    with reader_shell(farm, tmp_path_factory.mktemp("guide")) as shell:
+        assert run_page(GUIDE, shell) >= 15
+        status, output = shell.run("printf '%s=%s\\n' " + " ".join(f'{name} "${name}"' for name in names))
+        assert status == 0, output
+    return dict(line.split("=", 1) for line in output.split())
 
 
 def test_a_session_made_by_hand_as_the_guide_says_is_complete_in_both_databases_and_stores(
