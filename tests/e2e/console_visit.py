@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]  # it has no types
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, StorageState, expect, sync_playwright
 
 from e2e.farm import Farm
 
@@ -93,23 +93,31 @@ class Visitor:
             self.page.screenshot(path=f"{SHOTS}/{name}.{kind}", full_page=True, **more)
 
 
+@pytest.fixture(scope="module")
+def admin_state(browser: Browser, environment: dict[str, str]) -> StorageState:
+    """The cookies of the admin, who logs in once a file."""
+    context = browser.new_context()
+    Visitor(context.new_page(), environment["CONSOLE_URL"]).log_in("admin", environment["CONSOLE_PASSWORD"])
+    state = context.storage_state()
+    context.close()
+    return state
+
+
 @pytest.fixture
-def visitor(browser: Browser, environment: dict[str, str]) -> Iterator[Visitor]:
+def visitor(browser: Browser, environment: dict[str, str], admin_state: StorageState) -> Iterator[Visitor]:
     """The admin, logged in."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    visitor = Visitor(context.new_page(), environment["CONSOLE_URL"])
-    visitor.log_in("admin", environment["CONSOLE_PASSWORD"])
-    yield visitor
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, storage_state=admin_state)
+    yield Visitor(context.new_page(), environment["CONSOLE_URL"])
     context.close()
 
 
 @pytest.fixture
-def phone(browser: Browser, environment: dict[str, str]) -> Iterator[Visitor]:
+def phone(browser: Browser, environment: dict[str, str], admin_state: StorageState) -> Iterator[Visitor]:
     """The same on a phone, in the dark."""
-    context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="dark", has_touch=True)
-    visitor = Visitor(context.new_page(), environment["CONSOLE_URL"])
-    visitor.log_in("admin", environment["CONSOLE_PASSWORD"])
-    yield visitor
+    context = browser.new_context(
+        viewport={"width": 390, "height": 844}, color_scheme="dark", has_touch=True, storage_state=admin_state
+    )
+    yield Visitor(context.new_page(), environment["CONSOLE_URL"])
     context.close()
 
 

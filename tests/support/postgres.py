@@ -8,7 +8,7 @@ import pytest
 
 from farmiq.stack.ports import free_port
 from farmiq.stack.postgres import Postgres, create_role_and_database
-from support.run_folder import locked
+from support.run_folder import locked, memory_folder
 from support.server_process import SHARED, ServerProcess
 from support.waiting import run_apart
 
@@ -25,7 +25,7 @@ def start_postgres(folder: Path, home: Path) -> tuple[Postgres, ServerProcess]:
 @pytest.fixture(scope="session")
 def _postgres(run_folder: Path) -> Postgres:
     """One cluster for the whole run. The first worker that needs it starts it; the run's warden ends it."""
-    folder, note = run_folder / "postgres", run_folder / "postgres.json"
+    folder, note = memory_folder(run_folder) / "postgres", run_folder / "postgres.json"
     with locked(run_folder / "postgres.lock"):
         if not note.exists():
             server, process = start_postgres(folder, run_folder)

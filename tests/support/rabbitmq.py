@@ -8,7 +8,7 @@ import pytest
 
 from farmiq.stack.ports import free_port
 from farmiq.stack.rabbitmq import Epmd, RabbitMq
-from support.run_folder import locked
+from support.run_folder import locked, memory_folder
 from support.server_process import SHARED, ServerProcess
 from support.waiting import wait_for
 
@@ -30,7 +30,7 @@ def start_rabbitmq(folder: Path, home: Path) -> tuple[ServerProcess, ServerProce
 @pytest.fixture(scope="session")
 def _rabbitmq(run_folder: Path) -> RabbitMq:
     """One node for the whole run. The first worker that needs it starts it; the run's warden ends it."""
-    folder, note = run_folder / "rabbitmq", run_folder / "rabbitmq.json"
+    folder, note = memory_folder(run_folder) / "rabbitmq", run_folder / "rabbitmq.json"
     with locked(run_folder / "rabbitmq.lock"):
         if not note.exists():
             processes = start_rabbitmq(folder, run_folder)
@@ -105,5 +105,5 @@ def rabbitmq_server(run_folder: Path, tmp_path: Path) -> Iterator[ServerProcess]
     """A node of the test's own, for tests that kill or restart it. Takes about ten seconds to start."""
     epmd, rabbitmq = start_rabbitmq(tmp_path / "rabbitmq", run_folder)
     yield rabbitmq
-    rabbitmq.stop()
+    rabbitmq.kill()  # nobody needs what it keeps: an orderly end takes seconds
     epmd.stop()

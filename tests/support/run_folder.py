@@ -12,9 +12,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from farmiq.stack.private_files import remove
 from farmiq.stack.processes import sweep
+
+IN_MEMORY: Final = Path("/dev/shm")
+PLENTY_BYTES: Final = 4 * 1024**3
 
 
 def _all_runs() -> Path:
@@ -78,6 +82,28 @@ def remember_outside(folder: Path, paths: list[Path]) -> None:
     """Names what a server leaves outside the run's folder, so that the warden can remove it too."""
     with (folder / "outside").open("a", encoding="utf-8") as file:
         file.writelines(f"{path}\n" for path in paths)
+
+
+def memory_folder(folder: Path) -> Path:
+    """Where the servers that a whole run shares keep their files: in memory where there is plenty of it.
+
+    Copying a database there takes a fifth of the processor's time, and nobody waits for a disk that others use too."""
+    note = folder / "memory"
+    with locked(folder / "memory.lock"):
+        if not note.exists():
+            made = Path(tempfile.mkdtemp(dir=IN_MEMORY, prefix="farmiq-tests-")) if _has_plenty() else folder
+            if made != folder:
+                remember_outside(folder, [made])
+            note.write_text(str(made), encoding="utf-8")
+    return Path(note.read_text(encoding="utf-8"))
+
+
+def _has_plenty() -> bool:
+    if not os.access(IN_MEMORY, os.W_OK):
+        return False
+    known = dict(line.split(":") for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())
+    room = os.statvfs(IN_MEMORY)
+    return min(int(known["MemAvailable"].split()[0]) * 1024, room.f_bavail * room.f_frsize) >= PLENTY_BYTES
 
 
 def _end_everything_in(folder: Path) -> None:

@@ -22,7 +22,7 @@ def node(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """One node for this file: it takes ten seconds to start, and each test leaves it running and empty."""
     epmd, rabbitmq = start_rabbitmq(tmp_path_factory.mktemp("node") / "rabbitmq", run_folder)
     yield rabbitmq
-    rabbitmq.stop()
+    rabbitmq.kill()
     epmd.stop()
 
 

@@ -29,7 +29,7 @@ def own_server(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     """A node that these tests alone may hurt."""
     epmd, rabbitmq = start_rabbitmq(tmp_path_factory.mktemp("bus") / "rabbitmq", run_folder)
     yield rabbitmq
-    rabbitmq.stop()
+    rabbitmq.kill()
     epmd.stop()
 
 
