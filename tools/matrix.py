@@ -27,6 +27,9 @@ from pathlib import Path
 from typing import TextIO
 
 CHECKOUT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(CHECKOUT / "tests"))
+from support.page_runner import blocks, commands  # noqa: E402 - the pages are read in one way, by this and by the tests
+
 WORK = CHECKOUT / ".matrix"
 ROOTS = Path(os.environ.get("FARMIQ_MATRIX_ROOTS") or WORK / "roots")
 
@@ -96,27 +99,26 @@ class Outcome:
 # --- what is typed ---------------------------------------------------------------------------------------------------------
 
 
-def readme_commands(text: str) -> list[str]:
-    """`make up`, then the block under "Five minutes", a command a line."""
-    block = re.search(r"^## Five minutes\n.*?^```\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    if block is None:
-        raise MatrixError("README.md has no block of commands under '## Five minutes'")
-    lines = [re.sub(r"\s+# .*$", "", line).strip() for line in block[1].splitlines()]
-    return ["make up", *(line for line in lines if line)]
+def readme_commands(page: Path) -> list[str]:
+    """`make up`, then each line of the blocks that a reader runs."""
+    lines = [line for block in blocks(page) if not block.is_excluded for line in block.text.splitlines()]
+    typed = [without_comment(line) for line in lines]
+    if not any(typed):
+        raise MatrixError(f"{page.name} has no block of commands that is run")
+    return ["make up", *filter(None, typed)]
 
 
-def start_commands(text: str) -> list[str]:
-    """Every `$ ` line of the page's console blocks."""
-    blocks = re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    lines = [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
-    return [re.sub(r"\s+# .*$", "", line).strip() for line in lines]
+def start_commands(page: Path) -> list[str]:
+    return [without_comment(command.text) for block in blocks(page) for command in commands(block)]
+
+
+def without_comment(line: str) -> str:
+    return re.sub(r"\s+# .*$", "", line).strip()
 
 
 def cells() -> list[Cell]:
-    readme = tuple(readme_commands((CHECKOUT / "README.md").read_text()))
-    start = tuple(start_commands((CHECKOUT / "docs" / "start.md").read_text()))
-    # A person is asked before data is deleted, and nobody is there to answer.
-    start = tuple(command.replace("down --purge", "down --purge --yes") for command in start)
+    readme = tuple(readme_commands(CHECKOUT / "README.md"))
+    start = tuple(start_commands(CHECKOUT / "docs" / "start.md"))
     purge = ("farmiq down --purge --yes",)
     return [
         Cell("root", "root", (*readme, *purge, *start, "make test-fast"), is_bare=True),
@@ -436,9 +438,9 @@ def roots(options: argparse.Namespace) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(required=True)
+    subparsers = parser.add_subparsers(required=True)
     for name, function in (("run", run), ("roots", roots)):
-        command = commands.add_parser(name)
+        command = subparsers.add_parser(name)
         command.set_defaults(function=function)
         command.add_argument("suites", nargs="*", metavar="SUITE", help=f"of {', '.join(s.name for s in SUITES)}")
         if name == "run":

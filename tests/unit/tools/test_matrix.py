@@ -40,13 +40,16 @@ def test_each_required_release_has_root_a_plain_user_its_own_postgresql_and_the_
     assert [suite.name for suite in matrix.SUITES if suite.is_required] == ["bookworm", "trixie"]
 
 
-def test_a_page_without_its_commands_stops_the_matrix(matrix: ModuleType) -> None:
-    with pytest.raises(matrix.MatrixError, match="Five minutes"):
-        matrix.readme_commands("# FarmIQ\n\nNothing to type.\n")
+def test_a_page_without_its_commands_stops_the_matrix(matrix: ModuleType, tmp_path: Path) -> None:
+    page = tmp_path / "README.md"
+    page.write_text("# FarmIQ\n\nNothing to type.\n")
+    with pytest.raises(matrix.MatrixError, match="no block of commands"):
+        matrix.readme_commands(page)
 
 
-def test_comments_of_a_page_are_not_typed_and_quotes_are(matrix: ModuleType) -> None:
-    page = "## Five minutes\n\n```\necho '{\"t\": 1}' | farmiq send   # accepted\n\nmake down  # over\n```\n"
+def test_comments_of_a_page_are_not_typed_and_quotes_are(matrix: ModuleType, tmp_path: Path) -> None:
+    page = tmp_path / "README.md"
+    page.write_text("```sh\necho '{\"t\": 1}' | farmiq send   # accepted\n\nmake down  # over\n```\n")
     assert matrix.readme_commands(page) == ["make up", "echo '{\"t\": 1}' | farmiq send", "make down"]
 
 
