@@ -65,6 +65,18 @@ def test_the_page_is_where_it_is_said_to_be_and_no_browser_is_no_error(farm: Far
         assert f"farmiq {command}" in farm.up_output
 
 
+def test_a_log_of_the_start_holds_no_credential(farm: Farm) -> None:
+    """It may be a build's, which is kept and read by others."""
+    secret = {
+        name: value
+        for name, value in farm.environment().items()
+        if name.endswith(("PASSWORD", "TOKEN", "KEY")) or "@" in value
+    }
+    assert {"CONSOLE_PASSWORD", "ADMIN_TOKEN", "AMQP_URL"} <= secret.keys()
+    assert [name for name, value in secret.items() if value in farm.up_output] == []
+    assert farm.command("env", "CONSOLE_PASSWORD").stdout == secret["CONSOLE_PASSWORD"] + "\n"
+
+
 def test_cut_off_from_the_cloud_the_backlog_grows_and_is_safe_at_the_edge(farm: Farm) -> None:
     cut = told(farm, "demo", "break", "wan", "--for", "3")
     assert cut["routes"] == {"broker": [], "edge-db": [], "wan": ["down"]}
