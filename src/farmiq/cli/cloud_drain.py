@@ -33,6 +33,9 @@ GROUP: Final = "cloud"
 LETTERS_MAX: Final = 1_000_000
 LOOK_SECONDS: Final = 1.0
 EMPTY_LOOKS: Final = 3
+"""So often in a row. A look goes from queue to queue, and a message that changes queues meanwhile may be in neither when it is
+looked for; it stays for seconds where it went."""
+NOT_OURS: Final = "This queue is not FarmIQ's: what its reader has not taken is lost with RabbitMQ's data."
 _UNSENT: Final = "SELECT count(*) FROM telemetry_agg_unsent"
 
 # From each queue's own state: what RabbitMQ shows elsewhere is up to five seconds old. What a consumer has in hand counts too.
@@ -140,9 +143,8 @@ async def _until_empty(
             await _save_letters(database, bus, seen.dead_letters)
             seen = await look()
         watch(seen)
-        # What a service has in hand may come back, or become a dead letter, a moment later.
         empty_looks = empty_looks + 1 if seen.is_empty else 0
-        if seen.is_certainly_empty or empty_looks >= EMPTY_LOOKS or time.monotonic() > deadline:
+        if empty_looks >= EMPTY_LOOKS or time.monotonic() > deadline:
             return seen
         await asyncio.sleep(LOOK_SECONDS)
 
@@ -201,7 +203,7 @@ async def _totals(server: RabbitMq, virtual_host: str) -> dict[str, int]:
 
 def _others(totals: Mapping[str, int]) -> dict[str, int]:
     own = {name for work in WORK_QUEUES.values() for name in work.queue_names()}
-    return {name: count for name, count in sorted(totals.items()) if name not in own and count}
+    return {name: count for name, count in sorted(totals.items()) if name not in own}
 
 
 # --- As a person reads it ------------------------------------------------------------------------------------------------------
@@ -224,7 +226,7 @@ def show(seen: BusState) -> None:
     if seen.other_queues is None:
         say("Queues of other programs can't be seen over AMQP. On the broker: rabbitmqctl list_queues name messages")
     for name, count in (seen.other_queues or {}).items():
-        say(f"{name}: {_messages(count)}. This queue is not FarmIQ's: its reader has to empty it.")
+        say(f"{name}: {_messages(count)}. {NOT_OURS}")
 
 
 def why(queue: QueueState) -> str:
