@@ -1,6 +1,6 @@
 """RabbitMQ is killed with -9 under load and comes back: between an edge's batch and the cloud's tables nothing is lost.
 
-BUS_CAMPAIGN_KILLS in the environment makes it longer."""
+BUS_CAMPAIGN_KILLS in the environment says how many kills the long form has."""
 
 import asyncio
 import os
@@ -16,8 +16,8 @@ from support.cloud_traffic import cloud, traffic, until_more_is_taken
 from support.rabbitmq import start_rabbitmq
 from support.server_process import ServerProcess
 
-KILLS: Final = int(os.environ.get("BUS_CAMPAIGN_KILLS", "1"))
-LONG: Final = 20
+KILLS: Final = 1
+LONG: Final = int(os.environ.get("BUS_CAMPAIGN_KILLS", "20"))
 many_kills = pytest.mark.long(reason="the same campaign, with many kills one after the other")
 
 

@@ -1,6 +1,6 @@
 """Three forwarders killed again and again, all the way into the cloud's tables.
 
-SYNC_CAMPAIGN_KILLS in the environment makes it longer or shorter, SYNC_CAMPAIGN_SEED another one."""
+SYNC_CAMPAIGN_KILLS in the environment says how many kills the long form has, SYNC_CAMPAIGN_SEED makes another campaign."""
 
 import asyncio
 import os
@@ -27,13 +27,13 @@ from support.waiting import eventually
 
 __all__ = ["start_service"]  # a fixture
 
-KILLS: Final = int(os.environ.get("SYNC_CAMPAIGN_KILLS", "15"))
+KILLS: Final = 15
+LONG: Final = int(os.environ.get("SYNC_CAMPAIGN_KILLS", "200"))
 SEED: Final = int(os.environ.get("SYNC_CAMPAIGN_SEED", "5"))
 REPLICAS: Final = 3
 BATCH: Final = 10
 EVENTS_PER_KILL: Final = 40
 
-LONG: Final = 200
 many_kills = pytest.mark.long(reason="the same campaign, with many times as many kills")
 
 # Written by the database itself, so that it also sees what a replica did that is dead by now.
