@@ -32,7 +32,7 @@ from support.waiting import eventually
 EDGE = "farmiq.edge.migrations"
 CLOUD = "farmiq.cloud.migrations"
 EDGE_REVISIONS = [f"edge_{number:04d}" for number in range(1, 19)]
-CLOUD_REVISIONS = [f"cloud_{number:04d}" for number in range(1, 15)]
+CLOUD_REVISIONS = [f"cloud_{number:04d}" for number in (*range(1, 15), 16, 17)]
 
 MakePackage = Callable[..., str]
 
