@@ -17,6 +17,7 @@ import aiormq
 import asyncpg
 import pytest
 from pamqp.commands import Basic
+from yarl import URL
 
 from e2e.farm import FARMIQ, FASTER, Farm
 from farmiq.cli import exits
@@ -232,6 +233,32 @@ def fill(farm: MovingFarm) -> None:
     wait_for(lambda: run_apart(lambda: depth_of(amqp_url, queue)) == NOT_LOOKED_AT, 60, "more dead letters")
 
 
+READER, READER_PASSWORD = "their_program", "their-password"
+
+
+async def let_reader_in(farm: MovingFarm, bus: RabbitMq) -> None:
+    """A program of somebody else, with a login at RabbitMQ and one at PostgreSQL."""
+    connection = await asyncpg.connect(farm.url("cloud"))
+    await connection.execute(
+        f"CREATE ROLE {READER} LOGIN PASSWORD '{READER_PASSWORD}'; GRANT SELECT ON streams TO {READER}"
+    )
+    await connection.close()
+    await bus.evaluate(
+        f'ok = rabbit_auth_backend_internal:add_user(<<"{READER}">>, <<"{READER_PASSWORD}">>, <<"test">>), '
+        f'ok = rabbit_auth_backend_internal:set_permissions(<<"{READER}">>, <<"/">>, <<".*">>, <<".*">>, <<".*">>, <<"test">>).\n'
+    )
+
+
+async def read_as_reader(farm: MovingFarm) -> None:
+    """Raises when one of the two logins does not work."""
+    database, bus = URL(farm.url("cloud")), URL(farm.urls["AMQP_URL"])
+    connection = await asyncpg.connect(str(database.with_user(READER).with_password(READER_PASSWORD)))
+    assert await connection.fetchval("SELECT count(*) FROM streams") >= 1
+    await connection.close()
+    broker = await aiormq.connect(bus.with_user(READER).with_password(READER_PASSWORD))
+    await broker.close()
+
+
 def drain_with_a_backlog(farm: MovingFarm) -> None:
     queue = WORK_QUEUES[TELEMETRY].name
     with table_locked(farm.url("cloud"), "telemetry_raw"):
@@ -257,6 +284,8 @@ def move(farm: MovingFarm, old: Engines, new: Engines) -> None:
     )
     before = run_apart(lambda: digests_of_tiers(farm))
     new.postgres.prepare()
+    roles = new.postgres.folder / "roles.sql"
+    new.postgres.tool("pg_dumpall", "-p", str(old.postgres.port), "--globals-only", "-f", str(roles))
     for tier in TIERS:
         # The newer version's pg_dump reads the older server.
         new.postgres.tool(
@@ -265,6 +294,7 @@ def move(farm: MovingFarm, old: Engines, new: Engines) -> None:
     old.stop()
     new.start()
     new.postgres.tool("createdb", "-p", str(new.postgres.port), "farmiq")
+    new.postgres.tool("psql", "-p", str(new.postgres.port), "-q", "-f", str(roles), "postgres")
     for tier in TIERS:
         new.postgres.tool("createdb", "-p", str(new.postgres.port), "-T", "template0", f"farmiq_{tier}")
         new.postgres.tool(
@@ -299,6 +329,7 @@ def test_a_farm_with_a_backlog_and_dead_letters_moves_from_debian_12_to_debian_1
     farm: MovingFarm, debian12: Engines, debian13: Engines
 ) -> None:
     fill(farm)
+    run_apart(lambda: let_reader_in(farm, debian12.rabbitmq))
     drain_with_a_backlog(farm)
     watcher = Client(farm.urls["MQTT_URL"], client_id="watcher", clean=False)
     watcher.subscribe("moved/#")
@@ -321,7 +352,9 @@ def test_a_farm_with_a_backlog_and_dead_letters_moves_from_debian_12_to_debian_1
     watcher = Client(farm.urls["MQTT_URL"], client_id="watcher", clean=False)
     assert [watcher.hears() for _ in range(20)] == [("moved/it", str(number).encode()) for number in range(20)]
     watcher.paho.disconnect()
+    run_apart(lambda: read_as_reader(farm))
     assert farm.command("cloud", "topology", "diff").returncode == exits.OK, "the definitions brought the queues"
+    assert farm.command("cloud", "topology", "apply").returncode == exits.OK
     del farm.urls["CLOUD_DATABASE_URL"]
     farm.up()
     assert "The cloud is drained since" in farm.command("status").stdout
