@@ -93,14 +93,22 @@ class Visitor:
             self.page.screenshot(path=f"{SHOTS}/{name}.{kind}", full_page=True, **more)
 
 
-@pytest.fixture(scope="module")
-def admin_state(browser: Browser, environment: dict[str, str]) -> StorageState:
-    """The cookies of the admin, who logs in once a file."""
-    context = browser.new_context()
-    Visitor(context.new_page(), environment["CONSOLE_URL"]).log_in("admin", environment["CONSOLE_PASSWORD"])
-    state = context.storage_state()
-    context.close()
-    return state
+@pytest.fixture(scope="package")
+def admin_states() -> dict[str, StorageState]:
+    """Cookies by the console's address. They outlive the browser, which is another one in each file."""
+    return {}
+
+
+@pytest.fixture
+def admin_state(browser: Browser, environment: dict[str, str], admin_states: dict[str, StorageState]) -> StorageState:
+    """The cookies of the admin, who logs in once."""
+    address = environment["CONSOLE_URL"]
+    if address not in admin_states:
+        context = browser.new_context()
+        Visitor(context.new_page(), address).log_in("admin", environment["CONSOLE_PASSWORD"])
+        admin_states[address] = context.storage_state()
+        context.close()
+    return admin_states[address]
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def test_the_table_shows_three_marks_that_follow_each_other(farm: Farm, visitor:
         expect(row.locator("td").nth(column)).to_have_text(re.compile(r"^\d"), timeout=30_000)
     # All of them with one question: the table goes on by itself.
     cells = row.locator("td").all_inner_texts()[2:5]
-    on_disk, in_edge, in_cloud = (int(cell.split()[0].replace(",", "")) for cell in cells)
+    on_disk, in_edge, in_cloud = (int(re.findall(r"^[\d,]+", cell)[0].replace(",", "")) for cell in cells)
     assert on_disk >= in_edge > 0
     assert in_cloud > 0
     expect(page.locator("#devices [role=status]")).to_contain_text(re.compile(r"\d+ online"))
