@@ -323,7 +323,7 @@ def dump_of(engines: Engines, tier: str) -> Path:
     return engines.postgres.folder / f"{tier}.dump"
 
 
-@pytest.mark.long("starts two sets of servers and a farm twice; drain and dead letters have their own tests")
+@pytest.mark.long(reason="starts two sets of servers and a farm twice; drain and dead letters have their own tests")
 @pytest.mark.timeout(1200)
 def test_a_farm_with_a_backlog_and_dead_letters_moves_from_debian_12_to_debian_13_and_loses_nothing(
     farm: MovingFarm, debian12: Engines, debian13: Engines

@@ -91,7 +91,8 @@ class Lifetime:
 
     async def _remark(self, remark: Remark, timeout_seconds: float) -> str | None:
         try:
-            return await asyncio.wait_for(remark(), timeout_seconds)
+            async with asyncio.timeout(timeout_seconds):
+                return await remark()
         except Exception as error:  # noqa: BLE001 - whatever it is, the service is as ready as before
             log.warning("remark_failed", reason=log_lines.mask(f"{type(error).__name__}: {error}"))
             return None
