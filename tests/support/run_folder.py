@@ -108,10 +108,18 @@ def _has_plenty() -> bool:
 
 def _end_everything_in(folder: Path) -> None:
     sweep(folder, patience_seconds=0.5)
+    _unmount_in(folder)
     outside = folder / "outside"
     if outside.exists():
         remove(Path(line) for line in outside.read_text(encoding="utf-8").splitlines())
     remove([folder])
+
+
+def _unmount_in(folder: Path) -> None:
+    """A campaign that was killed leaves the small disks of its devices mounted."""
+    mounted = [line.split()[1] for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()]
+    for path in sorted((path for path in mounted if Path(path).is_relative_to(folder)), reverse=True):
+        subprocess.run(["umount", "--lazy", path], check=True)
 
 
 def _watch(folder: Path) -> None:

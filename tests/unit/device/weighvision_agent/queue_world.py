@@ -73,6 +73,11 @@ class Bench:
         self._limits = replace(LIMITS, **limits)
         self.queue = self._open()
 
+    def __del__(self) -> None:
+        """The file is closed with the test that opened it: Python 3.13 warns of a database that was left open."""
+        if hasattr(self, "queue"):
+            self.queue.connection.close()
+
     def _open(self) -> Queue:
         return Queue(self.folder, self._limits, MESSAGES, self.clock)
 
