@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from e2e.farm import Farm
+from support.scheduling import FARMS, scope
 
 
 @contextmanager
@@ -23,9 +24,19 @@ def running_farm(home: Path) -> Iterator[Farm]:
 
 
 @pytest.fixture(scope="package")
-def farm(run_folder: Path) -> Iterator[Farm]:
+def broken_farm(run_folder: Path) -> Iterator[Farm]:
     """The one that is broken on purpose."""
     with running_farm(run_folder / "broken-farm") as farm:
+        yield farm
+
+
+@pytest.fixture(scope="module")
+def farm(request: pytest.FixtureRequest, run_folder: Path) -> Iterator[Farm]:
+    """The one that is broken on purpose, or one of its own for a file that can't share it."""
+    if scope(request.node.nodeid) in FARMS:
+        yield request.getfixturevalue("broken_farm")
+        return
+    with running_farm(run_folder / request.module.__name__.rpartition(".")[2]) as farm:
         yield farm
 
 
