@@ -14,13 +14,12 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import aiohttp
-import msgspec
 from yarl import URL
 
-from farmiq.cli.cloud_bus import Bus
+from farmiq.cli.cloud_bus import Bus, own_server
 from farmiq.cli.connected_cloud import connected as connected_cloud
 from farmiq.cli.edge_cloud import Cloud
-from farmiq.cli.errors import BadSetting, CommandFailed, NotRunning
+from farmiq.cli.errors import BadSetting, CommandFailed
 from farmiq.cli.terminal import console, put
 from farmiq.cli.token_table import moment
 from farmiq.cloud import bus_users
@@ -151,7 +150,7 @@ def logins_of(bus: Bus) -> "Logins":
     virtual_host = virtual_host_of(bus.amqp_url)
     if bus.management_url is not None:
         return ManagedLogins(bus.management_url, virtual_host)
-    server = _own_server(bus)
+    server = own_server(bus)
     if server is None:
         raise BadSetting(
             "which management API?",
@@ -159,25 +158,6 @@ def logins_of(bus: Bus) -> "Logins":
             fix="set AMQP_MANAGEMENT_URL=https://user:password@host:15671, with a user that has the tag administrator",
         )
     return NodeLogins(server, virtual_host)
-
-
-def _own_server(bus: Bus) -> RabbitMq | None:
-    """The node of the farm that runs here, if that is the one which AMQP_URL names."""
-    from farmiq.cli.running import running_home
-    from farmiq.stack.external import External
-    from farmiq.stack.secrets import load_or_create
-    from farmiq.stack.servers import embedded_servers
-
-    try:
-        home = running_home()
-    except NotRunning:
-        return None
-    ports = msgspec.json.decode(home.ports_file.read_bytes(), type=dict[str, int])
-    if "rabbitmq" not in ports:
-        return None
-    server = embedded_servers(home, External(), ports, load_or_create(home.secrets_file)).rabbitmq
-    here = each_host(bus.amqp_url)[0]
-    return server if server is not None and (here.host, here.port) == ("127.0.0.1", server.port) else None
 
 
 @dataclass(frozen=True)
