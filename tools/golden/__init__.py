@@ -1,0 +1,7 @@
+"""Makes a golden farm: a whole farm of one release, stopped in the middle of its work, as files in `tests/golden/VERSION`.
+
+Runs in the environment of that release and uses only what the release shows to the outside: its commands, its settings, its
+topics, its routes, its databases, its bus. Nothing here imports `farmiq`.
+
+Start reading at `story`, which is the order of things. `farm` starts, stops and cuts the farm, `devices` are those that it
+is fed by, `kinds` lists what has to be there at the end, `capture` writes it down, `responses` records what services answer."""
