@@ -92,7 +92,8 @@ class Installation:
 
     def start(self) -> subprocess.Popen[bytes]:
         self._seen.unlink(missing_ok=True)
-        command = [str(ROOT / "tools/bootstrap.sh"), "packages", "mosquitto"]
+        # A run in the background ignores interrupts, and a shell can't change that for its children.
+        command = ["env", "--default-signal=INT", str(ROOT / "tools/bootstrap.sh"), "packages", "mosquitto"]
         self._process = subprocess.Popen(
             command, env=self._environ, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
