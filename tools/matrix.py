@@ -243,7 +243,7 @@ def cell_script(cell: Cell, environment: dict[str, str]) -> str:
         *(f"step {shlex.quote(command)} as_user {shlex.quote(command)}" for command in cell.commands),
         f"echo '{MARK} versions' $({run_as}{home}/farmiq/.venv/bin/python --version),"
         " $(dpkg-query -W -f '${Package} ${Version}, ' mosquitto rabbitmq-server"
-        + (" 'postgresql-[0-9]*'" if cell.has_own_postgres else "")
+        + (" 'postgresql-1?'" if cell.has_own_postgres else "")
         + ")",
     ]
     if cell.has_own_postgres:
