@@ -81,8 +81,8 @@ def test_the_migrations_take_no_row_away(golden: Golden, farm: Farm) -> None:
 def test_devices_log_in_with_their_old_passwords_and_revoked_ones_do_not(golden: Golden, farm: Farm) -> None:
     for device in golden.manifest["devices"]:
         url = urlsplit(mqtt_url(golden, farm, device))
-        knock = partial(log_in, str(url.hostname), url.port or 0, device, urllib.parse.unquote(url.password or ""))
-        answer = wait_for(partial(broker_says, knock), what=f"the broker answers {device}")
+        login = partial(log_in, str(url.hostname), url.port or 0, device, urllib.parse.unquote(url.password or ""))
+        answer = wait_for(partial(login_result, login), what=f"the broker answers {device}")
         assert answer == ("refused" if device == "golden-gone" else "accepted"), device
 
 
@@ -159,10 +159,10 @@ def test_a_field_that_is_gone_is_named() -> None:
     assert list(fields_gone(then, then | {"more": 1}, "$")) == []
 
 
-def broker_says(knock: Callable[[], Awaitable[None]]) -> str | None:
+def login_result(login: Callable[[], Awaitable[None]]) -> str | None:
     """None when it did not answer in time."""
     try:
-        run_apart(knock)
+        run_apart(login)
     except MqttRefused:
         return "refused"
     except TimeoutError:

@@ -153,15 +153,15 @@ class Speaker:
 
     def reading(self, metric: str, value: float, unit: str = "C") -> str:
         topic = f"iot/telemetry/{self.login.place}/{metric}"
-        return self._say(topic, "telemetry.reading", {"value": value, "unit": unit}, value=value)
+        return self._send(topic, "telemetry.reading", {"value": value, "unit": unit}, value=value)
 
     def event(self, event_type: str, payload: Mapping[str, Any], event_id: str | None = None, **facts: object) -> str:
-        return self._say(f"iot/event/{self.login.place}/{event_type}", event_type, payload, event_id, **facts)
+        return self._send(f"iot/event/{self.login.place}/{event_type}", event_type, payload, event_id, **facts)
 
     def session_event(self, session: str, event_type: str, payload: Mapping[str, Any], **facts: object) -> str:
         login = self.login
         topic = f"iot/weighvision/{login.place}/session/{session}/{event_type}"
-        return self._say(topic, event_type, payload, None, session=session, **facts)
+        return self._send(topic, event_type, payload, None, session=session, **facts)
 
     def publish_unanswered(self, metric: str, values: list[float]) -> list[str]:
         """While nobody takes messages from the broker: its PUBACK is all that there is. Their ids."""
@@ -217,7 +217,7 @@ class Speaker:
     def _bearer(self, content_type: str) -> dict[str, str]:
         return {"authorization": f"Bearer {self.login.http_token}", "content-type": content_type}
 
-    def _say(
+    def _send(
         self, topic: str, event_type: str, payload: Mapping[str, Any], event_id: str | None = None, **facts: object
     ) -> str:
         event_id, at_us, message = self._envelope(event_type, payload, event_id)
@@ -226,7 +226,7 @@ class Speaker:
         with self._answered:
             while event_id not in self._results:
                 if time.monotonic() > deadline:
-                    raise RuntimeError(f"the edge said nothing about {event_type} {event_id}")
+                    raise RuntimeError(f"the edge did not acknowledge {event_type} {event_id}")
                 self._client.publish(topic, message, qos=1)
                 self._answered.wait(5.0)
         result = self._results[event_id]

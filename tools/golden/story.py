@@ -68,7 +68,7 @@ class Story:
         self._ledger_file = (self._work / "speakers.jsonl").open("a")
         self._processes: list[subprocess.Popen[bytes]] = []
 
-    def tell(self) -> None:
+    def run(self) -> None:
         step("a. everything runs")
         self.farm.start(SERVICES, _IMPATIENT)
         self.bus = Bus(self.farm.environment["AMQP_URL"])
@@ -289,11 +289,9 @@ class Story:
     def _alerts(self) -> None:
         self.farm.wait_for_rows("edge", "ops_alerts", "status = 'closed'")
         self.farm.wait_for_rows("edge", "ops_alerts", "status = 'open'", 2)
-        alert = self.farm.fetch("edge", "SELECT id FROM ops_alerts WHERE status = 'open' ORDER BY opened_at LIMIT 1")[
-            0
-        ]["id"]
+        rows = self.farm.fetch("edge", "SELECT id FROM ops_alerts WHERE status = 'open' ORDER BY opened_at LIMIT 1")
         body = {"by": "ann", "note": "a new camera is on its way"}
-        self.farm.post("edge-telemetry-timeseries", f"/api/v1/alerts/{alert}/acknowledge", body)
+        self.farm.post("edge-telemetry-timeseries", f"/api/v1/alerts/{rows[0]['id']}/acknowledge", body)
 
     def _wait_for_figures(self) -> None:
         for table in ("kpis", "hours", "series", "sessions", "weights", "inferences", "losses", "anomalies"):
@@ -416,7 +414,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     story = Story(Farm(home), folder)
     try:
-        story.tell()
+        story.run()
     except NotReached as error:
         raise SystemExit(f"no golden farm: {error}") from error
     finally:
