@@ -201,6 +201,17 @@ def lost_cancellations(file: File) -> Iterator[str]:
             yield f"{call.lineno}: `asyncio.wait_for` may drop a cancellation: use `async with asyncio.timeout(...)`"
 
 
+def shadowed_annotations(file: File) -> Iterator[str]:
+    """From Python 3.14 on annotations are evaluated when somebody reads them: a name then means the field, not the import."""
+    for cls in (node for node in ast.walk(file.tree) if isinstance(node, ast.ClassDef)):
+        fields = [line for line in cls.body if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)]
+        names = {ast.unparse(field.target) for field in fields}
+        for field in fields:
+            used = {node.id for node in ast.walk(field.annotation) if isinstance(node, ast.Name)}
+            for name in sorted(used & names):
+                yield f"{field.lineno}: `{name}` is also a field of `{cls.name}`: import the type itself under its own name"
+
+
 _TESTED_DEATHS = {"dying", "dying_command", "die_at", "dies", "Death", "support.dying", "support.dying_command"}
 
 
@@ -342,6 +353,13 @@ RULES = {
         "src/a.py",
         ("await asyncio.wait_for(f(), 5)\n",),
         ("async with asyncio.timeout(5):\n    await f()\n", "await condition.wait_for(ready)\n"),
+    ),
+    "annotations mean what they say": Rule(
+        shadowed_annotations,
+        _python,
+        "src/a.py",
+        ("class A(Struct):\n    hours: list[hours.HourRow]\n", "class A:\n    a: b\n    b: int\n"),
+        ("class A(Struct):\n    hours: list[HourRow]\n", "class A:\n    a: int\n    b: int\n"),
     ),
     "long tests say why, and leave no death out": Rule(
         unexplained_long_tests,

@@ -13,8 +13,8 @@ import msgspec
 
 from farmiq.kit.month_partitions import Partition, partitions
 from farmiq.kit.postgres import Connection
-from farmiq.timeseries import hours
 from farmiq.timeseries.coverage import Span
+from farmiq.timeseries.hours import HourRow, hours
 from farmiq.timeseries.store import spans_of
 from farmiq.timeseries.stored_rows import StoredRows, stored_rows
 
@@ -68,7 +68,7 @@ class DeviceAccount(msgspec.Struct, frozen=True):
     samples: int
     samples_in_months: int
     streams: list[StreamAccount]
-    hours: list[hours.HourRow]
+    hours: list[HourRow]
     undated_missing: int = 0
     single_rows: int | None = None
     single_since: int = 0
@@ -112,7 +112,7 @@ async def accounts(
         months = await partitions(connection, "telemetry_raw")
         streams = await connection.fetch(_STREAMS, tenant_id, list(device_ids))
         samples = await _samples(connection, tenant_id, device_ids, months)
-        found = await hours.hours(connection, tenant_id=tenant_id, device_ids=device_ids, since=since, until=until)
+        found = await hours(connection, tenant_id=tenant_id, device_ids=device_ids, since=since, until=until)
         received = {row["stream_id"]: spans_of(row["received"]) for row in streams}
         rows = None
         if sum(in_months for _, in_months in samples.values()) <= depth.rows_max:
@@ -126,7 +126,7 @@ async def accounts(
         retired = await connection.fetchval(_RETIRED)
     of_stream: Mapping[UUID, StoredRows] = rows.streams if rows else {}
     undated = {one.device_id: one.missing for one in found.undated}
-    hours_of: dict[str, list[hours.HourRow]] = {device_id: [] for device_id in device_ids}
+    hours_of: dict[str, list[HourRow]] = {device_id: [] for device_id in device_ids}
     for hour in found.hours:
         hours_of[hour.device_id].append(hour)
     return Accounts(
