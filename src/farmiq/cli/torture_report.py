@@ -47,6 +47,7 @@ def as_text(result: Result) -> str:
         *(f"  left out: {reason}" for reason in result.left_out),
         *(_tally_line(name, tally) for name, tally in result.tallies.items()),
         f"sent again on purpose: {result.repeated:,} messages",
+        f"PUBACKed by the broker and not acknowledged by the edge in time, so sent again: {result.pubacked_only:,} events",
         f"after healing: all healthy after {_seconds(found.healthy_seconds)}",
         f"  a fresh sample of every node in the cloud after {_seconds(found.fresh_seconds)}",
         f"  everything in the cloud {_seconds(found.drained_seconds)} after the last was accepted",

@@ -20,6 +20,7 @@ from farmiq.torture.judge import Ledger, Tally, judge_bus_poison
 from farmiq.torture.ledger import LedgerWriter, read_ledger
 from farmiq.torture.plan import Fault, Kind, make_plan
 from farmiq.torture.recovery import Recovery, until
+from farmiq.torture.strangers import DEVICES, Strangers
 
 FRESH_SECONDS_MAX = 30.0
 
@@ -59,6 +60,7 @@ class Result:
     left_out: list[str] = field(default_factory=list)
     seconds: float = 0.0
     repeated: int = 0
+    pubacked_only: int = 0
     samples: Tally = field(default_factory=Tally)
     events: Tally = field(default_factory=Tally)
     sessions: Tally = field(default_factory=Tally)
@@ -91,7 +93,8 @@ class Result:
 class Campaign:
     def __init__(self, home: Home, wishes: Wishes, watch: Callable[[Standing], None]) -> None:
         self._wishes = wishes
-        self._farm = Farm(home, wishes.nodes, Clock())
+        self._clock = Clock()
+        self._farm = Farm(home, wishes.nodes, self._clock)
         self._standing = Standing()
         self._watch = watch
         self._result = Result(wishes.seed, wishes.faults)
@@ -116,12 +119,14 @@ class Campaign:
         return self._result
 
     async def _torture(self, feeding: Feeding) -> None:
-        targets = self._farm.targets()
+        strangers = await Strangers.add(self._farm, self._clock)
+        targets = self._farm.targets(DEVICES)
         if not targets.small_disks:
             self._result.left_out.append("disk-full: this user may not mount a tmpfs")
         plan = make_plan(self._wishes.seed, self._wishes.seconds, self._wishes.faults, targets)
         ledger = LedgerWriter(self._farm.folder / "bus.jsonl")
-        inflictor = Inflictor(self._farm, feeding.tell, Poisoner(self._farm.environment["AMQP_URL"], ledger).poison)
+        poisoner = Poisoner(self._farm.environment["AMQP_URL"], ledger)
+        inflictor = Inflictor(self._farm, feeding.tell, poisoner.poison, strangers)
         self._standing.phase, self._standing.planned = "faults", len(plan)
         began_at = time.monotonic()
         try:
@@ -168,7 +173,7 @@ class Campaign:
         found.left += farm.unwell()
         self._standing.phase = "finishing"
         result.is_all_acknowledged = await feeding.finish(seconds_max)
-        result.repeated = feeding.progress.repeated
+        result.repeated, result.pubacked_only = feeding.progress.repeated, feeding.progress.pubacked_only
         finished_at = datetime.now(UTC)
         self._standing.phase = "draining"
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import asyncpg
@@ -69,7 +69,7 @@ class Farm:
         self.environment = control.environment(self.home)
         self.folder.mkdir(parents=True, exist_ok=True)
         for device, kind in ((SENSOR, "sensor"), (STATION, "weigh-station"), *((name, "node") for name in self.nodes)):
-            self.logins[device] = await self._add(device, kind)
+            self.logins[device] = await self.add_device(device, kind)
         self._start_nodes()
 
     async def stop(self, *, keep: bool) -> None:
@@ -82,7 +82,7 @@ class Farm:
             await asyncio.to_thread(remove, [self.folder])
         await asyncio.to_thread(control.stop, self.home, purge=not keep)
 
-    def targets(self) -> Targets:
+    def targets(self, strangers: Sequence[str] = ()) -> Targets:
         children = [child.name for child in self.state().children]
         return Targets(
             processes=[*(name for name in children if name not in _SPARED), *self.keepers],
@@ -90,6 +90,7 @@ class Farm:
             nodes=self.nodes,
             small_disks=list(self.disks),
             bus_events=POISONED,
+            strangers=strangers,
         )
 
     def rabbitmq(self) -> RabbitMq:
@@ -142,8 +143,10 @@ class Farm:
         self.home.create()
         choose_ports(self.home.ports_file, dict.fromkeys(names))
 
-    async def _add(self, device: str, kind: str) -> Login:
-        code, told, complaint = await self.command("device", "add", device, "--kind", kind, "--json")
+    async def add_device(self, device: str, kind: str, tenant_id: str | None = None) -> Login:
+        """Of the farm's own tenant, or of another one."""
+        tenant = [] if tenant_id is None else ["--tenant", tenant_id]
+        code, told, complaint = await self.command("device", "add", device, "--kind", kind, *tenant, "--json")
         if code:
             raise DeviceNotAdded(f"{device} could not be added: {complaint.decode(errors='replace')}")
         return msgspec.json.decode(told, type=Login)

@@ -67,6 +67,7 @@ class Progress(Struct, frozen=True):
     said: int = 0
     heard: int = 0
     repeated: int = 0
+    pubacked_only: int = 0
     sessions: int = 0
     pictures: int = 0
 
@@ -104,6 +105,7 @@ class Generators:
             said=sum(one.said for one in telling),
             heard=sum(one.heard for one in telling),
             repeated=sum(one.repeated for one in telling),
+            pubacked_only=sum(one.pubacked_only for one in telling),
             sessions=self._station.sessions,
             pictures=self._station.pictures,
         )

@@ -19,7 +19,8 @@ from farmiq.stack.relay.faults import (
 )
 from farmiq.torture.farm import Farm
 from farmiq.torture.generators import Jump, Order, Poison, Storm
-from farmiq.torture.plan import Fault, Kind
+from farmiq.torture.plan import STRANGER_KINDS, Fault, Kind
+from farmiq.torture.strangers import Strangers
 
 RUNNING_SECONDS_MAX = 20.0
 """For a target that is just being started again. Then the fault is passed over, and counted as such."""
@@ -38,27 +39,37 @@ LINK_FAULTS = {
 
 
 class Inflictor:
-    def __init__(self, farm: Farm, tell: Callable[[Order], None], poison_bus: Callable[[str], Awaitable[bool]]) -> None:
+    def __init__(
+        self,
+        farm: Farm,
+        tell: Callable[[Order], None],
+        poison_bus: Callable[[str], Awaitable[bool]],
+        strangers: Strangers,
+    ) -> None:
         self._farm = farm
+        self._strangers = strangers
         self._tell = tell
         self._poison_bus = poison_bus
 
     async def inflict(self, fault: Fault) -> bool:
         """Returns when it is undone. False: its target did not run, and nothing was done."""
-        if fault.kind in LINK_FAULTS:
-            return await self._break(fault)
         match fault.kind:
+            case kind if kind in LINK_FAULTS:
+                is_done = await self._break(fault)
+            case kind if kind in STRANGER_KINDS:
+                is_done = await self._strangers.attack(fault)
             case Kind.KILL | Kind.IMMEDIATE_STOP:
-                return await self._signal(fault.target, SIGNALS[fault.kind])
+                is_done = await self._signal(fault.target, SIGNALS[fault.kind])
             case Kind.PAUSE:
-                return await self._pause(fault.target, fault.seconds)
+                is_done = await self._pause(fault.target, fault.seconds)
             case Kind.DISK_FULL:
-                return await self._fill(fault.target, fault.seconds)
+                is_done = await self._fill(fault.target, fault.seconds)
             case Kind.POISON_BUS:
-                return await self._poison_bus(fault.target)
+                is_done = await self._poison_bus(fault.target)
             case _:
                 self._tell(_order(fault))
-                return True
+                is_done = True
+        return is_done
 
     async def heal(self) -> None:
         """Whatever may still be wrong."""

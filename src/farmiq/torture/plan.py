@@ -34,10 +34,20 @@ class Kind(StrEnum):
     CLOCK = "clock"
     POISON_MQTT = "poison-mqtt"
     POISON_BUS = "poison-bus"
+    # Neighbours with credentials of their own: `strangers.py` says what each of them tries.
+    SHARE_GROUP = "share-group"  # a device joins the group in which the gateway takes its messages
+    FOREIGN_EDGE = "foreign-edge"  # another edge sends samples, losses and the end of a session that are not its own
+    ID_CLASH = "id-clash"  # readings under event ids that belong to others
+    SAMPLE_ID_CLASH = "sample-id-clash"  # samples and readings under row ids that belong to others
+    FLOOD = "flood"
+    RETAINED = "retained"  # large messages that the broker has to keep
 
 
 LINK_KINDS: Final = frozenset({Kind.CUT, Kind.HALF_OPEN, Kind.SLOW, Kind.RESET, Kind.SLICED})
-AT_ANY_TIME: Final = frozenset({Kind.CLOCK, Kind.POISON_MQTT, Kind.POISON_BUS})
+STRANGER_KINDS: Final = frozenset(
+    {Kind.SHARE_GROUP, Kind.FOREIGN_EDGE, Kind.ID_CLASH, Kind.SAMPLE_ID_CLASH, Kind.FLOOD, Kind.RETAINED}
+)
+AT_ANY_TIME: Final = frozenset({Kind.CLOCK, Kind.POISON_MQTT, Kind.POISON_BUS}) | STRANGER_KINDS
 """They take nothing away from anybody, so that there is nothing to recover from."""
 
 WEIGHTS: Final[Mapping[Kind, int]] = {
@@ -54,6 +64,12 @@ WEIGHTS: Final[Mapping[Kind, int]] = {
     Kind.CLOCK: 7,
     Kind.POISON_MQTT: 6,
     Kind.POISON_BUS: 4,
+    Kind.SHARE_GROUP: 4,
+    Kind.FOREIGN_EDGE: 4,
+    Kind.ID_CLASH: 3,
+    Kind.SAMPLE_ID_CLASH: 3,
+    Kind.FLOOD: 2,
+    Kind.RETAINED: 2,
 }
 # From the shortest to the longest time that one lasts. What is not here is over in the moment in which it happens.
 SECONDS: Final[Mapping[Kind, tuple[float, float]]] = {
@@ -64,6 +80,7 @@ SECONDS: Final[Mapping[Kind, tuple[float, float]]] = {
     Kind.RESET: (0.5, 3.0),
     Kind.SLICED: (1.0, 5.0),
     Kind.DISK_FULL: (1.0, 5.0),
+    Kind.SHARE_GROUP: (1.0, 5.0),
 }
 
 
@@ -76,6 +93,7 @@ class Targets:
     nodes: Sequence[str]
     small_disks: Sequence[str]  # nodes whose spool is on a disk that can be filled
     bus_events: Sequence[str]  # event types under which poison may come on the bus
+    strangers: Sequence[str] = ()  # devices that are nobody's friend; without them there is no other stranger either
 
     def of(self, kind: Kind) -> Sequence[str]:
         if kind in LINK_KINDS:
@@ -87,7 +105,12 @@ class Targets:
             Kind.DISK_FULL: self.small_disks,
             Kind.CLOCK: self.nodes,
             Kind.POISON_BUS: self.bus_events,
+            Kind.SHARE_GROUP: self.strangers,
+            Kind.FLOOD: self.strangers,
+            Kind.RETAINED: self.strangers,
         }
+        if kind in STRANGER_KINDS and kind not in lists:  # these have a victim
+            return self.nodes if self.strangers else []
         return lists.get(kind, ["sensor"])
 
 

@@ -45,6 +45,7 @@ class Waiting:
     payload: bytes
     said_at: float
     answered: "asyncio.Future[str]"
+    is_pubacked: bool = False
 
 
 class TellingDevice:
@@ -53,6 +54,8 @@ class TellingDevice:
         self.said = 0
         self.heard = 0
         self.repeated = 0
+        self.pubacked_only = 0
+        """Events with a PUBACK that the edge had not acknowledged when they were due to be sent again."""
         self._ledger = ledger
         self._clock = clock
         self._waiting: dict[UUID, Waiting] = {}
@@ -83,8 +86,9 @@ class TellingDevice:
         answered: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._ledger.note(said)
         self.said += 1
-        self._waiting[said.event_id] = Waiting(topic, payload, self._clock.monotonic(), answered)
-        await self._publish(topic, payload)
+        waiting = Waiting(topic, payload, self._clock.monotonic(), answered)
+        self._waiting[said.event_id] = waiting
+        waiting.is_pubacked = await self._publish(topic, payload)
         if not said.is_poison:
             self._lately.append((topic, payload))
         return await answered
@@ -104,11 +108,14 @@ class TellingDevice:
                     group.create_task(self._publish(topic, payload))
         self.repeated += len(messages)
 
-    async def _publish(self, topic: str, payload: bytes) -> None:
-        """Or not: what is not answered for is said again."""
-        with contextlib.suppress(BrokerAway, TimeoutError):
+    async def _publish(self, topic: str, payload: bytes) -> bool:
+        """Whether the broker answered with a PUBACK. What is not acknowledged by the edge is sent again in either case."""
+        try:
             async with asyncio.timeout(PUBLISH_SECONDS_MAX):
                 await self._mqtt.publish(topic, payload)
+        except (BrokerAway, TimeoutError):
+            return False
+        return True
 
     async def _say_again(self) -> None:
         while True:
@@ -117,7 +124,8 @@ class TellingDevice:
             for waiting in [one for one in self._waiting.values() if now - one.said_at > AGAIN_SECONDS]:
                 waiting.said_at = self._clock.monotonic()
                 self.repeated += 1
-                await self._publish(waiting.topic, waiting.payload)
+                self.pubacked_only += waiting.is_pubacked
+                waiting.is_pubacked = await self._publish(waiting.topic, waiting.payload)
 
     async def _listen(self) -> None:
         while messages := await self._mqtt.next_batch(100, 0.0):

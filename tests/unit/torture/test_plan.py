@@ -2,7 +2,17 @@ from itertools import combinations
 
 import pytest
 
-from farmiq.torture.plan import AT_ANY_TIME, AT_ONCE_MAX, LINK_KINDS, SECONDS, Fault, Kind, Targets, make_plan
+from farmiq.torture.plan import (
+    AT_ANY_TIME,
+    AT_ONCE_MAX,
+    LINK_KINDS,
+    SECONDS,
+    STRANGER_KINDS,
+    Fault,
+    Kind,
+    Targets,
+    make_plan,
+)
 
 FARM = Targets(
     processes=["postgres", "rabbitmq", "mosquitto", "seaweedfs", "relay",
@@ -11,6 +21,7 @@ FARM = Targets(
     nodes=["node-a", "node-b"],
     small_disks=["node-a"],
     bus_events=["ingest", "kpi"],
+    strangers=["near", "far"],
 )  # fmt: skip
 SEEDS = range(20)
 
@@ -68,6 +79,14 @@ def test_no_more_last_at_once_than_allowed(seed: int) -> None:
 def test_what_lasts_ends_by_itself_and_what_does_not_takes_no_time(seed: int) -> None:
     for fault in plan(seed):
         assert (fault.seconds > 0) == (fault.kind in SECONDS)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_strangers_attack_with_their_own_login_or_choose_a_node(seed: int) -> None:
+    faults = [fault for fault in plan(seed) if fault.kind in STRANGER_KINDS]
+    own = {Kind.SHARE_GROUP, Kind.FLOOD, Kind.RETAINED}
+    assert {fault.target for fault in faults if fault.kind in own} == set(FARM.strangers)
+    assert {fault.target for fault in faults if fault.kind not in own} == set(FARM.nodes)
 
 
 def test_what_has_no_target_is_left_out() -> None:
