@@ -13,6 +13,8 @@ class AckListener:
     """One MQTT client, from the beginning of the block to its end. Each acknowledgement goes to `hear`."""
 
     def __init__(self, broker: Broker, name: str, topic: str, hear: Callable[[DeviceAck], None]) -> None:
+        self.retry_after: dict[str, float] = {}
+        """The longest time that each device was told to wait, by its acknowledgement topic."""
         self.mqtt = MqttClient(broker.url(name), client_id=name, subscriptions=[topic])
         self._hear = hear
 
@@ -29,5 +31,9 @@ class AckListener:
     async def _listen(self) -> None:
         while messages := await self.mqtt.next_batch(100, 0.0):
             for message in messages:
-                self._hear(decode(DeviceAck, message.payload, max_bytes=1 << 20))
+                ack = decode(DeviceAck, message.payload, max_bytes=1 << 20)
+                if isinstance(ack.retry_after_seconds, float):
+                    longest = max(ack.retry_after_seconds, self.retry_after.get(message.topic, 0.0))
+                    self.retry_after[message.topic] = longest
+                self._hear(ack)
             self.mqtt.acknowledge(messages)

@@ -171,6 +171,15 @@ EXAMPLES: Final = (
         ),
     ),
     Example(
+        "messages over a limit are an alert for a quarter of an hour",
+        {f"farmiq_ingress_throttled_total{{{_GATEWAY}}}": ((0, 4), (700, 100))},
+        (
+            Expected(0.75, "FarmiqDeviceThrottled"),
+            Expected(1, "FarmiqDeviceThrottled", (WARNING,)),
+            Expected(18, "FarmiqDeviceThrottled"),
+        ),
+    ),
+    Example(
         "rejected messages are told, new and repeated ones are not",
         {
             f'farmiq_ingress_messages_total{{{_GATEWAY},outcome="rejected"}}': ((0, 4), (1, 100)),

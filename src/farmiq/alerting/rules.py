@@ -118,6 +118,12 @@ RULES: Final = (
         levels=(Level("warning", 0),),
     ),
     Rule(
+        name="FarmiqDeviceThrottled",
+        summary="A device or a tenant sends more than its limit: what is over it waits on the device",
+        expression=Increase(metric="farmiq_ingress_throttled_total", window_seconds=15 * MINUTE),
+        levels=(Level("warning", 0),),
+    ),
+    Rule(
         name="FarmiqCloudUnreachable",
         summary="The edge finds no cloud ({code}): everything waits on the edge's disk",
         expression=Latest(metric="farmiq_sync_tenants_paused", by=("code",)),

@@ -3,7 +3,7 @@
 from typing import Annotated, Final, Literal
 from uuid import UUID
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from farmiq.contracts.ids import Id
 from farmiq.contracts.telemetry import Count, Seq
@@ -34,6 +34,8 @@ class DeviceAck(Struct, frozen=True, kw_only=True):
     acked_seq: Count = 0
     received: Annotated[list[tuple[Seq, Seq]], Meta(max_length=RANGES_MAX)] = []
     events: Annotated[list[EventAck], Meta(max_length=10_000)] = []
+    retry_after_seconds: Annotated[float, Meta(ge=0, le=3600)] | UnsetType = UNSET
+    """Messages of this device were over its limit and were not taken: it keeps them, and waits so long before it sends more."""
 
     def __post_init__(self) -> None:
         if self.stream_id is None and (self.acked_seq or self.received):

@@ -78,6 +78,22 @@ async def test_a_loss_is_told_until_the_edge_has_it(ears: Ears) -> None:
     assert ears.outstanding == []
 
 
+async def test_an_edge_that_takes_no_more_is_given_time_and_nothing_is_forgotten(ears: Ears) -> None:
+    await ears.hear(OLD, 1, 5)
+    assert ears.publisher.held_back_seconds == 0
+    ack = DeviceAck(epoch=OLD, ts=NOON + timedelta(minutes=2), retry_after_seconds=60.0)
+    message = Message("iot/node-1/ack", encode(ack), 1, False, False, 1, 1)
+    await _hear(message, ears.reader, ears.recorder, ears.lanes, ears.publisher)
+    assert 0 < ears.publisher.held_back_seconds <= 60
+    assert ears.recorder.spool.acked.seq == 5
+    assert ears.outstanding == [LOSS]
+
+
+async def test_an_edge_can_not_silence_a_node_for_long(ears: Ears) -> None:
+    ears.publisher.hold_back(3600.0)
+    assert ears.publisher.held_back_seconds <= 120
+
+
 async def test_a_late_word_of_the_database_before_the_restore_does_not_silence_a_loss(ears: Ears) -> None:
     """The restored database lacks the loss. Taken for told, it would be a hole that nobody names, and the mark would stand
     still before it for ever."""

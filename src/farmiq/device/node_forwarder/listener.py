@@ -46,6 +46,8 @@ async def _hear(message: Message, reader: AckReader, recorder: Recorder, lanes: 
         log.error("ack_refused", reason="it names what was never written", acked_seq=ack.acked_seq)
     else:
         await _take_marks(ack, reader, recorder, lanes, publisher)
+    if isinstance(ack.retry_after_seconds, float):
+        publisher.hold_back(ack.retry_after_seconds)
     # Last, and only from the database that is believed by now: what another one was told about losses is gone with it, and
     # the node would keep quiet about a hole for ever.
     if reader.is_of_the_living(ack):

@@ -20,6 +20,7 @@ from farmiq.spool import Reader
 LOOK_SECONDS = 0.5
 HOLE_SECONDS = 2.0  # the edge has answered and lacks something: no need to wait for a silence
 PATIENCE_SECONDS_MAX = 300.0
+HOLD_BACK_SECONDS_MAX = 120.0
 
 log = get_logger(__name__)
 
@@ -46,6 +47,7 @@ class Publisher:
         self._work = asyncio.Event()
         self._progress_at = life.clock.monotonic()
         self._silences = 0
+        self._not_before = 0.0
         mqtt.on_connect.append(self._start_over)
 
     @property
@@ -70,12 +72,22 @@ class Publisher:
         self._forget_sent()
         self._silences = 0
 
+    def hold_back(self, seconds: float) -> None:
+        """The edge did not take everything, because it was too much: what it lacks is sent again after that time."""
+        self._not_before = self._life.clock.monotonic() + min(seconds, HOLD_BACK_SECONDS_MAX)
+        log.warning("edge_limit_reached", retry_after_seconds=round(seconds, 1))
+
+    @property
+    def held_back_seconds(self) -> float:
+        """For how long nothing is sent yet. 0: the edge takes what comes."""
+        return max(0.0, self._not_before - self._life.clock.monotonic())
+
     async def send_live(self) -> None:
         """Samples as they are stored, gathered for a moment so that many share one message."""
         reader = self._recorder.spool.reader()
         while True:
             await self._recorder.stored.wait()
-            await self._mqtt.wait_connected()
+            await self._wait_allowed()
             self._recorder.stored.clear()
             await self._send_live_now(reader)
             await asyncio.sleep(self._settings.node_forwarder_batch_ms / 1000)
@@ -87,7 +99,7 @@ class Publisher:
             self._settings.replay_msgs_per_sec, self._settings.replay_bytes_per_sec, self._life.clock.monotonic()
         )
         while True:
-            await self._mqtt.wait_connected()
+            await self._wait_allowed()
             stretch = self._lanes.next_replay()
             if stretch is None or not self.window.has_room:
                 await self._wait_for_work()
@@ -114,6 +126,11 @@ class Publisher:
                 except BrokerAway:
                     break
             await asyncio.sleep(self._settings.node_forwarder_resend_seconds)
+
+    async def _wait_allowed(self) -> None:
+        """Until the broker is there, and the edge wants more."""
+        await self._mqtt.wait_connected()
+        await asyncio.sleep(self.held_back_seconds)
 
     def _start_over(self) -> None:
         spool = self._recorder.spool

@@ -1,5 +1,6 @@
 """What a device is told after the commit, gathered so that a busy stream gets one message for many batches."""
 
+import contextlib
 from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
@@ -7,6 +8,7 @@ from uuid import UUID
 import msgspec
 
 from farmiq.contracts.ack import AckResult, DeviceAck, EventAck
+from farmiq.contracts.ids import InvalidId, check_device_id
 from farmiq.edge.telemetry_timeseries.intake import Mark
 
 EVENTS_MAX = 1000
@@ -31,9 +33,10 @@ class Pending:
         self._epoch: UUID | None = None
         self._marks: dict[UUID, Mark] = {}
         self._verdicts: dict[str, dict[UUID, Verdict]] = {}
+        self._throttled: dict[str, float] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._marks or self._verdicts)
+        return bool(self._marks or self._verdicts or self._throttled)
 
     def note(self, epoch: UUID, marks: Iterable[Mark], verdicts: Iterable[Verdict]) -> None:
         if epoch != self._epoch:
@@ -50,17 +53,25 @@ class Pending:
                 # The device sends what it heard nothing of again, and is told then.
                 of_device.pop(next(iter(of_device)))
 
+    def note_throttled(self, device_id: str, retry_after_seconds: float) -> None:
+        """Part of the device's messages were over a limit. A name that is no device's gets no acknowledgement."""
+        with contextlib.suppress(InvalidId):
+            self._throttled[check_device_id(device_id)] = retry_after_seconds
+
     def take(self, now: datetime) -> list[tuple[str, DeviceAck]]:
         """Everything, as one message per stream, with a device's events in the first of its messages, and the rest in more."""
         if self._epoch is None:
             return []
         epoch, marks, self._marks = self._epoch, self._marks, {}
+        throttled, self._throttled = self._throttled, {}
         messages = [
             (mark.device_id, _stream_ack(epoch, mark, self._events_of(mark.device_id), now)) for mark in marks.values()
         ]
         while self._verdicts:
             device_id = next(iter(self._verdicts))
             messages.append((device_id, DeviceAck(epoch=epoch, ts=now, events=self._events_of(device_id))))
+        for device_id, seconds in throttled.items():
+            messages.append((device_id, DeviceAck(epoch=epoch, ts=now, retry_after_seconds=seconds)))
         return messages
 
     def _events_of(self, device_id: str) -> list[EventAck]:

@@ -11,6 +11,16 @@ from farmiq.kit.sweep import sweep
 _OLDEST_KEPT: Final = "SELECT received_at FROM ingress_rejected ORDER BY received_at DESC, id OFFSET $1 LIMIT 1"
 
 
+_EXCESS_OF_A_DEVICE: Final = """
+    DELETE FROM ingress_rejected WHERE id IN (
+      SELECT id FROM (
+        SELECT id, row_number() OVER (PARTITION BY tenant_id, device_id ORDER BY received_at DESC, id) AS place
+          FROM ingress_rejected) AS ranked
+       WHERE place > $1 LIMIT $2)
+"""
+_DELETED_AT_ONCE: Final = 5_000
+
+
 async def forget_messages(settings: CleanupSettings, work: Work) -> Report:
     """First sights older than their TTL. What comes again after that is recognised by its stream, its row or its ledger."""
     before = work.clock.now() - timedelta(hours=settings.ingress_dedupe_ttl_hours)
@@ -18,11 +28,23 @@ async def forget_messages(settings: CleanupSettings, work: Work) -> Report:
 
 
 async def forget_rejected(settings: CleanupSettings, work: Work) -> Report:
-    """Rejected messages that are too old, and the oldest of those that are too many."""
+    """Rejected messages that are too old, and the oldest of those that are too many, of one device or of all."""
     by_age = work.clock.now() - timedelta(hours=settings.ingress_rejected_ttl_hours)
+    excess = await _forget_excess(work.connection, settings.ingress_rejected_rows_per_device_max)
     by_rows = await _too_many_before(work.connection, settings.ingress_rejected_rows_max)
     before = by_age if by_rows is None else max(by_age, by_rows)
-    return {"rows": await sweep(work, "ingress_rejected", "received_at", before)}
+    return {"rows": excess + await sweep(work, "ingress_rejected", "received_at", before)}
+
+
+async def _forget_excess(connection: Connection, rows_max: int) -> int:
+    """Of each device, and of those messages together that name none."""
+    total = 0
+    while True:
+        tag = await connection.execute(_EXCESS_OF_A_DEVICE, rows_max, _DELETED_AT_ONCE)
+        deleted = int(tag.rpartition(" ")[2])
+        total += deleted
+        if deleted < _DELETED_AT_ONCE:
+            return total
 
 
 async def _too_many_before(connection: Connection, rows_max: int) -> datetime | None:

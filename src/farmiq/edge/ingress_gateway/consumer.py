@@ -5,6 +5,7 @@ from functools import partial
 from farmiq.edge.ingress_gateway.counters import Counters
 from farmiq.edge.ingress_gateway.handlers import Outcome, ingest
 from farmiq.edge.ingress_gateway.publisher import AckPublisher
+from farmiq.edge.ingress_gateway.quotas import Quotas
 from farmiq.edge.ingress_gateway.settings import GatewaySettings
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.micro_batch import until_stored
@@ -31,6 +32,7 @@ async def consume(
     """Until cancelled. Cut anywhere, it loses nothing: what was not acknowledged comes again and is recognised."""
 
     sync = settings.sync_plan
+    quotas = Quotas(settings.device_limit, settings.tenant_limit, settings.ingress_shut_out_seconds)
 
     async def store_now(batch: list[Message]) -> list[Outcome]:
         return await ingest(pool, batch, life.clock.now(), sync)
@@ -39,8 +41,12 @@ async def consume(
         messages = await mqtt.next_batch(settings.ingress_batch_messages, settings.ingress_batch_wait_ms / 1000)
         if not messages:
             return
-        outcomes = await until_stored(partial(store_now, messages))
+        admitted, throttled = quotas.admit(messages, life.clock.monotonic())
+        outcomes = await until_stored(partial(store_now, admitted)) if admitted else []
+        # What was over a limit is taken from the broker too, and not acknowledged to its device: it is still there.
         mqtt.acknowledge(messages)
         acks.note(outcomes)
+        acks.note_throttled(throttled)
         announcer.announce()
-        counters.committed(len(messages), outcomes, life.clock.now())
+        counters.committed(len(admitted), outcomes, life.clock.now())
+        counters.throttled(throttled)

@@ -7,6 +7,7 @@ import msgspec
 from prometheus_client import CollectorRegistry, Counter
 
 from farmiq.edge.ingress_gateway.handlers import Outcome
+from farmiq.edge.ingress_gateway.quotas import Sender, Throttled
 from farmiq.edge.ingress_gateway.screening import Refusal, Screened
 from farmiq.kit.logging import get_logger
 from farmiq.timeseries.delay import delay_histogram
@@ -22,6 +23,7 @@ class Stats(msgspec.Struct):
     duplicates: int = 0
     rejected: int = 0
     acks_published: int = 0
+    throttled: int = 0
 
 
 class Counters:
@@ -40,6 +42,12 @@ class Counters:
             "farmiq_ingress_samples_stored", "Samples stored for the first time.", registry=registry
         )
         self._rejected = Counter("farmiq_ingress_rejected", "Messages kept as rejected.", ["reason"], registry=registry)
+        self._throttled = Counter(
+            "farmiq_ingress_throttled",
+            "Device messages over a limit of their device or tenant: neither stored nor acknowledged, so the device keeps them.",
+            registry=registry,
+        )
+        self._shut_out: frozenset[Sender] = frozenset()
         self._acks = Counter("farmiq_ingress_acks_published", "Acknowledgements sent to devices.", registry=registry)
         self._delay = delay_histogram("farmiq_edge_delay_seconds", "sensor to the edge's database", registry)
 
@@ -60,6 +68,18 @@ class Counters:
                 self._log_trace(message)
             for refusal in outcome.refusals:
                 self._reject(refusal)
+
+    def throttled(self, passed_over: Sequence[Throttled]) -> None:
+        for one in passed_over:
+            self._throttled.inc(one.messages)
+            self.stats.throttled += one.messages
+        shut_out = frozenset(one.sender for one in passed_over if one.is_shut_out)
+        for tenant_id, device_id in sorted(shut_out - self._shut_out):
+            log.warning(
+                "device_shut_out", tenant_id=tenant_id, device_id=device_id, reason="it sent more than twice its limit"
+            )
+        if passed_over:
+            self._shut_out = shut_out
 
     def _reject(self, refusal: Refusal) -> None:
         self._rejected.labels(refusal.code).inc()

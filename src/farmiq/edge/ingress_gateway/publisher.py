@@ -10,6 +10,7 @@ from farmiq.contracts.topics import AckTopic
 from farmiq.edge.ingress_gateway.acknowledgements import Pending
 from farmiq.edge.ingress_gateway.counters import Counters
 from farmiq.edge.ingress_gateway.handlers import Outcome
+from farmiq.edge.ingress_gateway.quotas import Throttled
 from farmiq.kit.clock import Clock
 from farmiq.kit.mqtt import BrokerAway, MqttClient
 
@@ -32,6 +33,12 @@ class AckPublisher:
         for outcome in outcomes:
             self._pending.note(outcome.epoch, outcome.marks, outcome.verdicts)
         self._due.set()
+
+    def note_throttled(self, passed_over: Sequence[Throttled]) -> None:
+        for one in passed_over:
+            self._pending.note_throttled(one.sender[1], one.retry_after_seconds)
+        if passed_over:
+            self._due.set()
 
     async def run(self) -> None:
         while True:

@@ -2,6 +2,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from farmiq.edge.ingress_gateway.quotas import Limit
 from farmiq.edge.telemetry_timeseries.sync_mode import SyncMode, SyncPlan, SyncWindow
 from farmiq.kit.settings import AdminToken, DatabaseUrl, HttpSettings, Id, MqttUrl, Port, Positive, Settings
 
@@ -17,6 +18,18 @@ class GatewaySettings(HttpSettings, frozen=True, kw_only=True):
     """How long a transaction waits for more messages."""
     ingress_ack_interval_ms: Annotated[int, Meta(ge=0, le=5000)] = 100
     """A device is told at most once in this time; what was stored meanwhile is one acknowledgement."""
+    ingress_device_messages_per_second: Positive = 500
+    """Messages that one device may send in a second, on average. A node's batch of many samples is one message."""
+    ingress_device_bytes_per_second: Positive = 8_000_000
+    """Bytes that one device may send in a second, on average."""
+    ingress_tenant_messages_per_second: Positive = 10_000
+    """Messages that all devices of one tenant together may send in a second, on average."""
+    ingress_tenant_bytes_per_second: Positive = 100_000_000
+    """Bytes that all devices of one tenant together may send in a second, on average."""
+    ingress_burst_seconds: Positive = 20
+    """So many seconds' worth of a limit may come at once: a device that was offline catches up."""
+    ingress_shut_out_seconds: Positive = 30
+    """How long a device is shut out that goes on sending more than twice its limit."""
     telemetry_sync_mode: Annotated[SyncMode, Meta(description="what the cloud is told: raw, aggregated or both")] = (
         "raw"
     )
@@ -34,6 +47,18 @@ class GatewaySettings(HttpSettings, frozen=True, kw_only=True):
     """Devices whose secrets are made elsewhere: they can be neither rotated nor revoked over HTTP."""
 
     @property
+    def device_limit(self) -> Limit:
+        return Limit(
+            self.ingress_device_messages_per_second, self.ingress_device_bytes_per_second, self.ingress_burst_seconds
+        )
+
+    @property
+    def tenant_limit(self) -> Limit:
+        return Limit(
+            self.ingress_tenant_messages_per_second, self.ingress_tenant_bytes_per_second, self.ingress_burst_seconds
+        )
+
+    @property
     def sync_plan(self) -> SyncPlan:
         return SyncPlan(self.telemetry_sync_mode, self.telemetry_sync_window, self.telemetry_sync_settle_seconds)
 
@@ -47,3 +72,5 @@ class CleanupSettings(Settings, frozen=True, kw_only=True):
     """How long a rejected message can be looked at."""
     ingress_rejected_rows_max: Annotated[int, Meta(ge=1000)] = 20_000
     """Each row holds up to 64 KiB of what a device sent."""
+    ingress_rejected_rows_per_device_max: Annotated[int, Meta(ge=10)] = 2_000
+    """Of one device: nobody's rejected messages push out those of others."""

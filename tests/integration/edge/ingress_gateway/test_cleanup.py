@@ -43,6 +43,22 @@ def test_the_defaults_are_the_documented_ones() -> None:
     assert (settings.ingress_rejected_ttl_hours, settings.ingress_rejected_rows_max) == (168, 20_000)
 
 
+async def test_the_rejected_messages_of_one_device_do_not_push_out_those_of_others(
+    edge_pool: Pool, now: datetime
+) -> None:
+    await edge_pool.execute(
+        """INSERT INTO ingress_rejected (received_at, topic, reason, payload, payload_size_bytes, tenant_id, device_id)
+           SELECT $1::timestamptz - make_interval(secs => n), 't', 'malformed', ''::bytea, 0, 'demo', 'flooder'
+             FROM generate_series(1, 2000) AS n
+           UNION ALL SELECT $1::timestamptz - interval '1 day', 't', 'malformed', ''::bytea, 0, 'demo', 'other'""",
+        now,
+    )
+    limits = {"INGRESS_REJECTED_ROWS_MAX": "1000", "INGRESS_REJECTED_ROWS_PER_DEVICE_MAX": "50"}
+    assert await run_now(edge_pool, job("ingress-rejected-cleanup", **limits)) == {"rows": 1950}
+    kept = await edge_pool.fetch("SELECT device_id, count(*) AS n FROM ingress_rejected GROUP BY 1 ORDER BY 1")
+    assert [tuple(row) for row in kept] == [("flooder", 50), ("other", 1)]
+
+
 async def test_the_ttl_is_in_hours(edge_pool: Pool, now: datetime) -> None:
     await see(edge_pool, now, timedelta(hours=71), timedelta(hours=73), timedelta(days=30), timedelta(seconds=73))
     assert await run_now(edge_pool, job("ingress-dedupe-cleanup")) == {"rows": 2}
