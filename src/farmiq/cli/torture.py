@@ -24,6 +24,10 @@ def torture(
     ] = None,
     rate: Annotated[float, typer.Option(min=1, help="Samples a second, of all nodes together.")] = 800.0,
     nodes: Annotated[int, typer.Option(min=1, max=20, help="Nodes with a real forwarder each.")] = 3,
+    strangers: Annotated[
+        bool,
+        typer.Option("--strangers", help="Also attack with valid credentials of two devices and a second edge."),
+    ] = False,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the farm's data, logs and ledger when it has passed.")
     ] = False,
@@ -44,7 +48,8 @@ def torture(
 
     configure("CRITICAL")  # the keepers' log lines are for a supervisor; what matters here is in the verdict
     chosen = secrets.randbelow(SEEDS) if seed is None else seed
-    wishes = Wishes(chosen, faults or max(1, round(minutes * FAULTS_A_MINUTE)), minutes * 60, rate, nodes)
+    count = faults or max(1, round(minutes * FAULTS_A_MINUTE))
+    wishes = Wishes(chosen, count, minutes * 60, rate, nodes, has_strangers=strangers)
     home = _fresh_home(chosen)
     if not as_json:
         _say_begin(wishes, home)
@@ -96,7 +101,7 @@ def repeated(wishes: "Wishes") -> str:
     rate = repr(float(wishes.rate)).removesuffix(".0")
     return (
         f"farmiq torture --seed {wishes.seed} --faults {wishes.faults} --minutes {minutes} --nodes {wishes.nodes}"
-        f" --rate {rate}"
+        f" --rate {rate}{' --strangers' if wishes.has_strangers else ''}"
     )
 
 

@@ -37,6 +37,8 @@ class Wishes:
     readings_per_second: float = 20.0
     session_seconds: float = 5.0
     recover_seconds_max: float = 600.0
+    has_strangers: bool = False
+    """Neighbours with valid credentials of their own attack too."""
 
 
 @dataclass
@@ -119,8 +121,8 @@ class Campaign:
         return self._result
 
     async def _torture(self, feeding: Feeding) -> None:
-        strangers = await Strangers.add(self._farm, self._clock)
-        targets = self._farm.targets(DEVICES)
+        strangers = await Strangers.add(self._farm, self._clock) if self._wishes.has_strangers else None
+        targets = self._farm.targets(() if strangers is None else DEVICES)
         if not targets.small_disks:
             self._result.left_out.append("disk-full: this user may not mount a tmpfs")
         plan = make_plan(self._wishes.seed, self._wishes.seconds, self._wishes.faults, targets)

@@ -44,7 +44,7 @@ class Inflictor:
         farm: Farm,
         tell: Callable[[Order], None],
         poison_bus: Callable[[str], Awaitable[bool]],
-        strangers: Strangers,
+        strangers: Strangers | None = None,
     ) -> None:
         self._farm = farm
         self._strangers = strangers
@@ -57,7 +57,7 @@ class Inflictor:
             case kind if kind in LINK_FAULTS:
                 is_done = await self._break(fault)
             case kind if kind in STRANGER_KINDS:
-                is_done = await self._strangers.attack(fault)
+                is_done = self._strangers is not None and await self._strangers.attack(fault)
             case Kind.KILL | Kind.IMMEDIATE_STOP:
                 is_done = await self._signal(fault.target, SIGNALS[fault.kind])
             case Kind.PAUSE:
