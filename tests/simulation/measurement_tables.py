@@ -46,24 +46,26 @@ def tables() -> Tables:
     return {"streams": {}, "raw": {}, "agg": {}, "losses": {}}
 
 
-def _lock(database: Database, stream_ids: Sequence[UUID]) -> list[Row]:
+def _lock(database: Database, tenant_ids: Sequence[str], stream_ids: Sequence[UUID]) -> list[Row]:
+    """One tenant lives in the simulation: streams are named by their id."""
     known = database.tables["streams"]
-    return [Row(stream_id=one, **known[one]._asdict()) for one in sorted(stream_ids) if one in known]
+    wanted = sorted(zip(stream_ids, tenant_ids, strict=True))
+    return [Row(stream_id=one, **known[one]._asdict()) for one, _ in wanted if one in known]
 
 
-def _lock_known(database: Database, stream_ids: Sequence[UUID]) -> list[Row]:
-    rows = _lock(database, stream_ids)
+def _lock_known(database: Database, tenant_ids: Sequence[str], stream_ids: Sequence[UUID]) -> list[Row]:
+    rows = _lock(database, tenant_ids, stream_ids)
     return rows if len(rows) == len(stream_ids) else []
 
 
 def _create(database: Database, *columns: Sequence[Any]) -> int:
-    for stream_id, *place in zip(*columns, strict=True):
-        database.tables["streams"].setdefault(stream_id, Stream(*place))
+    for tenant_id, stream_id, *place in zip(*columns, strict=True):
+        database.tables["streams"].setdefault(stream_id, Stream(tenant_id, *place))
     return len(columns[0])
 
 
 def _save(database: Database, *columns: Sequence[Any]) -> int:
-    for stream_id, received, lost, _boot_id, _channels in zip(*columns, strict=True):
+    for _tenant_id, stream_id, received, lost, _boot_id, _channels in zip(*columns, strict=True):
         known = database.tables["streams"][stream_id]
         saved = known._replace(received=_spans(received), lost=_spans(lost))
         database.tables["streams"][stream_id] = saved

@@ -13,6 +13,7 @@ from farmiq.kit.mqtt import Message
 from farmiq.timeseries.stream import Origin
 
 HERE = Origin("demo", "farm-1", "barn-1", "node-1")
+NEIGHBOUR = Origin("demo", "farm-1", "barn-1", "node-2")
 ELSEWHERE = Origin("other", "farm-9", "barn-9", "node-9")
 CHANNELS = [Channel(metric="temperature", unit="C", sensor="t1"), Channel(metric="humidity", unit="%")]
 START_US = 1_790_000_000_000_000

@@ -14,8 +14,8 @@ from farmiq.timeseries.coverage import Span, missing, normalise
 from farmiq.timeseries.packed_rows import rows_of
 from farmiq.timeseries.partitions import months_of
 from farmiq.timeseries.rollup import Bucket, Tally, tally_batch, tally_reading, with_wider_windows
-from farmiq.timeseries.samples import SingleReading, StreamBatch, row_of
-from farmiq.timeseries.stream import Coverage, Origin
+from farmiq.timeseries.samples import ReadingKey, SingleReading, StreamBatch, row_of
+from farmiq.timeseries.stream import Coverage, Origin, StreamKey
 
 STREAM_OF_ANOTHER_DEVICE = "stream_of_another_device"
 
@@ -27,7 +27,7 @@ class Admission(msgspec.Struct, frozen=True):
     refusal: str | None = None
 
 
-Locked = Mapping[UUID, Coverage]
+Locked = Mapping[StreamKey, Coverage]
 """Streams whose rows the caller's transaction holds. What is stored is added to them: afterwards they say what is there."""
 
 
@@ -42,14 +42,14 @@ async def admit_batches(
 
     The aggregates that have changed are added to `touched`.
     """
-    wanted = {item.batch.stream_id: item.origin for item in batches}
+    wanted = {item.key: item.origin for item in batches}
     streams = await store.lock_streams(connection, wanted) if locked is None else locked
     rows: list[bytes] = []
     minutes: dict[Bucket, Tally] = {}
-    admissions = [_take(streams[item.batch.stream_id], item, ingested_at, rows, minutes) for item in batches]
+    admissions = [_take(streams[item.key], item, ingested_at, rows, minutes) for item in batches]
     await _write(connection, rows, minutes, touched)
-    grown = {item.batch.stream_id for item, admission in zip(batches, admissions, strict=True) if admission.stored}
-    await store.save_coverage(connection, {stream_id: streams[stream_id] for stream_id in grown})
+    grown = {item.key for item, admission in zip(batches, admissions, strict=True) if admission.stored}
+    await store.save_coverage(connection, {key: streams[key] for key in grown})
     return admissions
 
 
@@ -59,13 +59,13 @@ async def admit_readings(
     ingested_at: datetime,
     touched: set[Bucket] | None = None,
 ) -> list[SingleReading]:
-    """Store single readings whose event id is new. Answers those; `touched` as in `admit_batches`."""
+    """Store single readings whose event id is new to their tenant. Answers those; `touched` as in `admit_batches`."""
     if not readings:
         return []
     await store.ensure_months(
         connection, "telemetry_raw", months_of(to_us(reading.occurred_at) for reading in readings)
     )
-    ordered = sorted(readings, key=lambda reading: reading.event_id)
+    ordered = sorted(readings, key=lambda reading: reading.key)
     new_keys = await store.insert_readings(connection, [row_of(reading, ingested_at) for reading in ordered])
     fresh = [reading for key, reading in _one_per_row(readings).items() if key in new_keys]
     minutes: dict[Bucket, Tally] = {}
@@ -79,20 +79,21 @@ async def declare_lost(
     connection: Connection, origin: Origin, event_id: UUID, loss: TelemetryLoss, locked: Locked | None = None
 ) -> Admission:
     """Write a loss into the ledger and count its range as filled, except where the samples are here after all."""
-    streams = await store.lock_streams(connection, {loss.stream_id: origin}) if locked is None else locked
-    stream = streams[loss.stream_id]
+    key = (origin.tenant_id, loss.stream_id)
+    streams = await store.lock_streams(connection, {key: origin}) if locked is None else locked
+    stream = streams[key]
     if not stream.origin.is_same_device(origin):
         return Admission([], STREAM_OF_ANOTHER_DEVICE)
     await store.record_loss(connection, origin, event_id, loss)
     declared = missing(stream.received, (loss.first_seq, loss.last_seq + 1))
     stream.lost = normalise([*stream.lost, *declared])
-    await store.save_coverage(connection, {loss.stream_id: stream})
+    await store.save_coverage(connection, {key: stream})
     return Admission(declared)
 
 
-def _one_per_row(readings: Sequence[SingleReading]) -> dict[tuple[UUID, datetime], SingleReading]:
+def _one_per_row(readings: Sequence[SingleReading]) -> dict[ReadingKey, SingleReading]:
     """By the key of the table. Of several with one key, the first is the one that is stored."""
-    return {(reading.event_id, reading.occurred_at): reading for reading in reversed(readings)}
+    return {reading.key: reading for reading in reversed(readings)}
 
 
 def _take(

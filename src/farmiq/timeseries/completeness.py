@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from farmiq.kit.ids import sample_id
+from farmiq.kit.ids import first_sample_id, sample_id
 from farmiq.kit.postgres import Connection
 from farmiq.timeseries.coverage import Span, contiguous_to, count, missing, normalise
 from farmiq.timeseries.paging import AfterLoss, AfterStream
@@ -27,9 +27,9 @@ _STREAMS_OF_DEVICES = f"""
      ORDER BY device_id, stream_id
 """  # noqa: S608 - as above
 _STREAM = f"SELECT {_COLUMNS} FROM streams WHERE tenant_id = $1 AND stream_id = $2"  # noqa: S608 - as above
-# A sample's id follows from its sequence, so its row is found by the key of each partition.
+# A sample's id follows from its sequence, so its row is found by the key of each partition. Rows of 0.1.0 have another one.
 _TIMES = """
-    SELECT seq, occurred_at FROM telemetry_raw WHERE id = ANY ($3::uuid[]) AND tenant_id = $1 AND stream_id = $2
+    SELECT seq, occurred_at FROM telemetry_raw WHERE tenant_id = $1 AND id = ANY ($3::uuid[]) AND stream_id = $2
 """
 _LOSSES = """
     SELECT event_id, first_seq, last_seq, count, first_ts, last_ts, reason, dropped_at, recorded_at
@@ -128,7 +128,8 @@ async def has_stream(connection: Connection, *, tenant_id: str, stream_id: UUID)
 
 async def _times(connection: Connection, tenant_id: str, stream_id: UUID, spans: Sequence[Span]) -> dict[int, datetime]:
     neighbours = {seq for first, end in spans for seq in (first - 1, end) if seq > 0}
-    ids = [sample_id(stream_id, seq) for seq in sorted(neighbours)]
+    ids = [sample_id(tenant_id, stream_id, seq) for seq in sorted(neighbours)]
+    ids += [first_sample_id(stream_id, seq) for seq in sorted(neighbours)]
     rows = await connection.fetch(_TIMES, tenant_id, stream_id, ids) if ids else []
     return {row["seq"]: row["occurred_at"] for row in rows}
 

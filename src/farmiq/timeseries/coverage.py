@@ -1,6 +1,6 @@
 """Ranges of sequence numbers, half-open `[first, end)`, sorted and apart: what PostgreSQL calls an int8multirange."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 Span = tuple[int, int]
 
@@ -41,6 +41,15 @@ def without(spans: Sequence[Span], removed: Sequence[Span]) -> list[Span]:
 def shared(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
     """What both hold."""
     return without(spans, without(spans, others))
+
+
+def runs_of(span: Span, bits: int) -> Iterator[Span]:
+    """`span` cut where the sequences' upper bits change."""
+    first, end = span
+    while first < end:
+        cut = min(end, (first >> bits) + 1 << bits)
+        yield first, cut
+        first = cut
 
 
 def contiguous_to(filled: Sequence[Span]) -> int:

@@ -6,7 +6,8 @@ from farmiq.kit.postgres import Connection
 
 _FINGERPRINT: Final = """
 SELECT encode(sha256(convert_to(coalesce(string_agg(
-         stream_id::text || ' ' || received::text || ' ' || lost::text, E'\\n' ORDER BY stream_id), ''), 'UTF8')), 'hex')
+         stream_id::text || ' ' || received::text || ' ' || lost::text, E'\\n'
+         ORDER BY stream_id, tenant_id), ''), 'UTF8')), 'hex')
   FROM streams
 """
 

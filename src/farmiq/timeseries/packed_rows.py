@@ -13,8 +13,8 @@ from uuid import UUID
 
 from farmiq.contracts.telemetry import Channel
 from farmiq.contracts.timestamps import to_us
-from farmiq.kit.ids import LOW_64, sample_id
-from farmiq.timeseries.coverage import Span
+from farmiq.kit.ids import LOW_64, RUN_BITS, RUN_MASK, sample_ids_of
+from farmiq.timeseries.coverage import Span, runs_of
 from farmiq.timeseries.samples import COLUMNS, StreamBatch
 
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
@@ -32,13 +32,19 @@ PackRow = Callable[[int, int, float, int], bytes]
 
 def rows_of(item: StreamBatch, span: Span, ingested_at: datetime) -> bytes:
     """The rows of the sequences in `span`."""
+    return b"".join(_rows_of_run(item, run, ingested_at) for run in runs_of(span, RUN_BITS))
+
+
+def _rows_of_run(item: StreamBatch, span: Span, ingested_at: datetime) -> bytes:
+    """Sequences whose ids differ in their last bits only."""
     batch = item.batch
-    packers = _packers(item, ingested_at)
-    zeroth_id = sample_id(batch.stream_id, 0).int
+    run_id = sample_ids_of(item.origin.tenant_id, batch.stream_id, span[0] >> RUN_BITS)
+    packers = _packers(item, run_id >> 64, ingested_at)
+    id_low = run_id & LOW_64
     first, end = span[0] - batch.seq0, span[1] - batch.seq0
     return b"".join(
         [
-            packers[channel]((zeroth_id + seq) & LOW_64, at_us - _YEAR_2000_US, value, seq)
+            packers[channel](id_low | seq & RUN_MASK, at_us - _YEAR_2000_US, value, seq)
             for seq, channel, at_us, value in zip(
                 range(*span), batch.c[first:end], batch.t[first:end], batch.v[first:end], strict=True
             )
@@ -53,10 +59,10 @@ async def as_copy(rows: Iterable[bytes]) -> AsyncIterator[bytes]:
     yield _END
 
 
-def _packers(item: StreamBatch, ingested_at: datetime) -> list[PackRow]:
+def _packers(item: StreamBatch, id_high: int, ingested_at: datetime) -> list[PackRow]:
     """For each channel a function of what differs: the id's lower half, the time, the value, the sequence."""
     batch, origin = item.batch, item.origin
-    before_id = _COUNT.pack(len(COLUMNS)) + _LENGTH.pack(16) + batch.stream_id.bytes[:8]
+    before_id = _COUNT.pack(len(COLUMNS)) + _LENGTH.pack(16) + id_high.to_bytes(8, "big")
     before_time = _texts(origin.tenant_id, origin.farm_id, origin.barn_id, origin.device_id) + _EIGHT_BYTES
     before_seq = _time(ingested_at) + _uuid(batch.stream_id) + _EIGHT_BYTES
     last = _LENGTH.pack(2) + _SMALLINT.pack(batch.time_quality)

@@ -6,8 +6,9 @@ from uuid import UUID
 import msgspec
 
 from farmiq.contracts.telemetry import TelemetryBatch
+from farmiq.kit.ids import reading_id
 from farmiq.timeseries.coverage import Span
-from farmiq.timeseries.stream import Origin
+from farmiq.timeseries.stream import Origin, StreamKey
 
 COLUMNS = (
     "id", "tenant_id", "farm_id", "barn_id", "device_id", "occurred_at", "metric_type", "metric_value", "unit",
@@ -24,12 +25,16 @@ class StreamBatch(msgspec.Struct, frozen=True):
     batch: TelemetryBatch
 
     @property
+    def key(self) -> StreamKey:
+        return self.origin.tenant_id, self.batch.stream_id
+
+    @property
     def span(self) -> Span:
         return self.batch.seq0, self.batch.seq0 + len(self.batch.t)
 
 
 class SingleReading(msgspec.Struct, frozen=True):
-    """One value outside any stream; its event id is its row id."""
+    """One value outside any stream; its row id follows from its event id."""
 
     origin: Origin
     event_id: UUID
@@ -38,11 +43,19 @@ class SingleReading(msgspec.Struct, frozen=True):
     value: float
     unit: str
 
+    @property
+    def key(self) -> "ReadingKey":
+        return self.origin.tenant_id, reading_id(self.event_id), self.occurred_at
+
+
+ReadingKey = tuple[str, UUID, datetime]
+"""The key of `telemetry_raw`."""
+
 
 def row_of(reading: SingleReading, ingested_at: datetime) -> Row:
     origin = reading.origin
     return (
-        reading.event_id, origin.tenant_id, origin.farm_id, origin.barn_id, origin.device_id,
+        reading_id(reading.event_id), origin.tenant_id, origin.farm_id, origin.barn_id, origin.device_id,
         reading.occurred_at, reading.metric, reading.value, reading.unit or None,
         ingested_at, None, None, None, None,
     )  # fmt: skip

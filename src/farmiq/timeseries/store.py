@@ -1,7 +1,7 @@
 """Every SQL statement on the measurement tables."""
 
-from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 from uuid import UUID
 
 import asyncpg
@@ -14,31 +14,32 @@ from farmiq.kit.postgres import Connection
 from farmiq.timeseries.coverage import Span
 from farmiq.timeseries.packed_rows import as_copy
 from farmiq.timeseries.rollup import Bucket, Tally, at_one_place, bounded
-from farmiq.timeseries.samples import COLUMNS, Row
-from farmiq.timeseries.stream import Coverage, Origin
+from farmiq.timeseries.samples import COLUMNS, ReadingKey, Row
+from farmiq.timeseries.stream import Coverage, Origin, StreamKey
 
-_LOCK = """
+_WANTED = "unnest($1::text[], $2::uuid[]) AS wanted (tenant_id, stream_id) JOIN streams USING (tenant_id, stream_id)"
+_LOCK = f"""
     SELECT stream_id, tenant_id, farm_id, barn_id, device_id, received, lost
-      FROM streams WHERE stream_id = ANY($1::uuid[]) ORDER BY stream_id FOR UPDATE
-"""
+      FROM {_WANTED} ORDER BY stream_id, tenant_id COLLATE "C" FOR UPDATE OF streams
+"""  # noqa: S608 - our own constants
 # All of them or none: whoever has to make a stream first must not hold another one while it waits.
 _LOCK_KNOWN = _LOCK.replace(
     "ORDER BY",
-    "AND (SELECT count(*) FROM streams WHERE stream_id = ANY($1::uuid[])) = cardinality($1::uuid[]) ORDER BY",
+    f"WHERE (SELECT count(*) FROM {_WANTED}) = cardinality($2::uuid[]) ORDER BY",  # noqa: S608 - our own constants
 )
 _CREATE = """
-    INSERT INTO streams (stream_id, tenant_id, farm_id, barn_id, device_id)
-    SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[])
-    ON CONFLICT (stream_id) DO NOTHING
+    INSERT INTO streams (tenant_id, stream_id, farm_id, barn_id, device_id)
+    SELECT * FROM unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::text[])
+    ON CONFLICT (tenant_id, stream_id) DO NOTHING
 """
 # Ranges travel as text: the driver would take a list of multiranges for an array of two dimensions.
 _SAVE = """
     UPDATE streams AS known
        SET received = seen.received::int8multirange, lost = seen.lost::int8multirange, last_seen_at = now(),
            boot_id = coalesce(seen.boot_id, known.boot_id), channels = coalesce(seen.channels, known.channels)
-      FROM unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[], $5::jsonb[])
-           AS seen (stream_id, received, lost, boot_id, channels)
-     WHERE known.stream_id = seen.stream_id
+      FROM unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::uuid[], $6::jsonb[])
+           AS seen (tenant_id, stream_id, received, lost, boot_id, channels)
+     WHERE known.tenant_id = seen.tenant_id AND known.stream_id = seen.stream_id
 """
 _LOSS = """
     INSERT INTO stream_losses (event_id, tenant_id, farm_id, barn_id, device_id, stream_id, first_seq, last_seq, count,
@@ -51,12 +52,17 @@ _READING = f"""
     SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::text[],
                          $8::float8[], $9::text[], $10::timestamptz[], $11::uuid[], $12::bigint[], $13::text[], $14::smallint[])
     ON CONFLICT DO NOTHING
-    RETURNING id, occurred_at
+    RETURNING tenant_id, id, occurred_at
 """  # noqa: S608 - the names are our own constants
-_ID_TAKEN = """
-    SELECT given.id FROM unnest($1::uuid[], $2::text[], $3::timestamptz[]) AS given (id, tenant_id, occurred_at)
-      JOIN telemetry_raw AS known USING (id, occurred_at) WHERE known.tenant_id <> given.tenant_id LIMIT 1
+_ID_REUSED = """
+    SELECT id FROM unnest($1::uuid[], $2::text[], $3::timestamptz[], $4::text[], $5::text[], $6::float8[], $7::text[])
+           AS given (id, tenant_id, occurred_at, device_id, metric_type, metric_value, unit)
+      JOIN telemetry_raw AS known USING (tenant_id, id, occurred_at)
+     WHERE (known.device_id, known.metric_type, known.metric_value, known.unit, known.stream_id)
+           IS DISTINCT FROM (given.device_id, given.metric_type, given.metric_value, given.unit, NULL)
+     LIMIT 1
 """
+_COMPARED = ("id", "tenant_id", "occurred_at", "device_id", "metric_type", "metric_value", "unit")
 KEY = 'tenant_id, device_id, metric_type, "window", bucket_start_at, sensor, unit'
 GIVEN_KEYS = f"""
     unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[], $7::text[]) AS given ({KEY})
@@ -94,33 +100,35 @@ _TOTALS = """
 """
 
 
-class EventIdTaken(Rejected):
-    """Another tenant's reading has this event id. Ids are UUIDs that each device makes for itself: this one is refused."""
+class EventIdReused(Rejected):
+    """Another reading of this tenant has this event id, with another device, metric or value. Stored is what came first; the
+    other one is refused."""
 
-    code = "event_id_taken"
+    code = "event_id_reused"
 
 
-async def lock_streams(connection: Connection, wanted: Mapping[UUID, Origin]) -> dict[UUID, Coverage]:
+async def lock_streams(connection: Connection, wanted: Mapping[StreamKey, Origin]) -> dict[StreamKey, Coverage]:
     """The rows of these streams, locked until the transaction ends; those not seen before are made.
 
     Made first and locked after, both in the order of the ids: nobody waits for a new row while holding an old one.
     """
     if not wanted:
         return {}
-    rows = await connection.fetch(_LOCK_KNOWN, list(wanted))
+    keys = _columns(wanted)
+    rows = await connection.fetch(_LOCK_KNOWN, *keys)
     if not rows:
-        await connection.execute(_CREATE, *_columns_of(sorted(wanted), wanted))
-        rows = await connection.fetch(_LOCK, list(wanted))
-    return {row["stream_id"]: _coverage(row) for row in rows}
+        await connection.execute(_CREATE, *_new_streams(wanted))
+        rows = await connection.fetch(_LOCK, *keys)
+    return {(row["tenant_id"], row["stream_id"]): _coverage(row) for row in rows}
 
 
-async def save_coverage(connection: Connection, streams: Mapping[UUID, Coverage]) -> None:
+async def save_coverage(connection: Connection, streams: Mapping[StreamKey, Coverage]) -> None:
     """Of streams that this transaction has locked."""
     if streams:
         rows = list(streams.values())
         await connection.execute(
             _SAVE,
-            list(streams),
+            *_columns(streams),
             [_multirange(row.received) for row in rows],
             [_multirange(row.lost) for row in rows],
             [row.boot_id for row in rows],
@@ -145,14 +153,16 @@ async def copy_rows(connection: Connection, rows: Sequence[bytes]) -> None:
     await connection.copy_to_table("telemetry_raw", source=as_copy(rows), columns=COLUMNS, format="binary")
 
 
-async def insert_readings(connection: Connection, rows: Sequence[Row]) -> set[tuple[UUID, datetime]]:
-    """The keys that were not here yet. An id that another tenant used is an error, because skipping it would lose a reading."""
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    new_keys = {(row["id"], row["occurred_at"]) for row in await connection.fetch(_READING, *columns)}
+async def insert_readings(connection: Connection, rows: Sequence[Row]) -> set[ReadingKey]:
+    """The keys that were not here yet. One that is here with other content is an error: skipping it would lose a reading."""
+    columns = _columns(rows)
+    rows_new = await connection.fetch(_READING, *columns)
+    new_keys: set[ReadingKey] = {(row["tenant_id"], row["id"], row["occurred_at"]) for row in rows_new}
     if len(new_keys) < len(rows):
-        taken = await connection.fetchval(_ID_TAKEN, columns[0], columns[1], columns[5])
-        if taken is not None:
-            raise EventIdTaken(f"event {taken} belongs to another tenant")
+        given = dict(zip(COLUMNS, columns, strict=True))
+        reused = await connection.fetchval(_ID_REUSED, *(given[name] for name in _COMPARED))
+        if reused is not None:
+            raise EventIdReused(f"another reading of this tenant has the id {reused}")
     return new_keys
 
 
@@ -190,12 +200,6 @@ def key_columns(buckets: Sequence[Bucket]) -> tuple[list[object], ...]:
     )
 
 
-async def coverage_of(connection: Connection, stream_ids: Sequence[UUID]) -> dict[UUID, Coverage]:
-    """As `lock_streams`, without the lock: for answering questions."""
-    query = _LOCK.replace("FOR UPDATE", "")
-    return {row["stream_id"]: _coverage(row) for row in await connection.fetch(query, list(stream_ids))}
-
-
 async def totals(connection: Connection) -> dict[str, int]:
     """How much has come here: from coverage, from daily aggregates and those that retention took, never by counting samples."""
     row = await connection.fetchrow(_TOTALS)
@@ -208,8 +212,13 @@ def _coverage(row: asyncpg.Record) -> Coverage:
     return Coverage(origin, spans_of(row["received"]), spans_of(row["lost"]))
 
 
-def _columns_of(stream_ids: Sequence[UUID], wanted: Mapping[UUID, Origin]) -> list[list[object]]:
-    rows = [(stream_id, *msgspec.structs.astuple(wanted[stream_id])) for stream_id in stream_ids]
+def _new_streams(wanted: Mapping[StreamKey, Origin]) -> list[list[object]]:
+    """In the order in which they are locked: by stream, then by tenant."""
+    ordered = sorted(wanted.items(), key=lambda one: one[0][::-1])
+    return _columns([(*key, origin.farm_id, origin.barn_id, origin.device_id) for key, origin in ordered])
+
+
+def _columns(rows: Iterable[tuple[object, ...]]) -> list[list[object]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 

@@ -8,6 +8,9 @@ import msgspec
 from farmiq.contracts.telemetry import Channel
 from farmiq.timeseries.coverage import Span, normalise, without
 
+StreamKey = tuple[str, UUID]
+"""Tenant and stream: a stream id that another tenant uses as well is another stream."""
+
 
 class Origin(msgspec.Struct, frozen=True, order=True):
     """Where a measurement comes from, as its credential and topic say, never as its body says."""

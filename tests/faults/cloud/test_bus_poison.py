@@ -33,7 +33,7 @@ def poison(number: int, taken_ids: Sequence[str]) -> tuple[str, bytes]:
     match number % 4:
         case 0:
             taken = UUID(taken_ids[number % len(taken_ids)])
-            return "event_id_taken", msgspec.json.encode(event(taken, tenant_id="other"))
+            return "event_id_reused", msgspec.json.encode(event(taken, device_id="another-device"))
         case 1:
             return "not_json", f'{{"event_id": number {number}'.encode()
         case 2:

@@ -67,10 +67,10 @@ CLOUD_COLUMNS = {
 SHARED_TABLES = ("telemetry_raw", "telemetry_agg", "streams", "stream_losses", "retired_samples", "job_runs")
 
 EDGE_INDEXES = [
-    ("telemetry_raw", "(id, occurred_at)"),
+    ("telemetry_raw", "(tenant_id, id, occurred_at)"),
     ("telemetry_raw", "(tenant_id, device_id, occurred_at DESC)"),
     ("telemetry_raw", "(tenant_id, occurred_at DESC)"),
-    ("telemetry_agg", "(id)"),
+    ("telemetry_agg", "(tenant_id, id)"),
     ("telemetry_agg", '(tenant_id, device_id, "window", bucket_start_at DESC)'),
     ("weight_sessions", "(id)"),
     ("weight_sessions", "(tenant_id, device_id, start_at DESC)"),
@@ -88,11 +88,13 @@ EDGE_INDEXES = [
     ("sync_state", "(tenant_id)"),
     ("ingress_dedupe", "(tenant_id, event_id)"),
     ("ingress_dedupe", "(first_seen_at)"),
-    ("streams", "(stream_id)"),
+    ("streams", "(tenant_id, stream_id)"),
     ("stream_losses", "(tenant_id, event_id)"),
     ("devices", "(device_id)"),
 ]
-UNIQUE = {"(id)", "(id, occurred_at)", "(tenant_id, event_id)", "(stream_id)", "(device_id)"}
+UNIQUE = {
+    "(id)", "(tenant_id, id)", "(tenant_id, id, occurred_at)", "(tenant_id, event_id)", "(tenant_id, stream_id)", "(device_id)",
+}  # fmt: skip
 
 OUTBOX = {
     # column: type, may be null, default

@@ -13,7 +13,7 @@ from farmiq.timeseries import store
 from farmiq.timeseries.admission import STREAM_OF_ANOTHER_DEVICE, Admission, admit_batches, declare_lost
 from farmiq.timeseries.samples import StreamBatch
 from farmiq.timeseries.stream import Origin
-from support.telemetry import ELSEWHERE, HERE, NOW, START_US, batch_of, loss_of
+from support.telemetry import HERE, NEIGHBOUR, NOW, START_US, batch_of, loss_of
 
 
 def batch(stream_id: UUID, first: int, last: int, origin: Origin = HERE) -> StreamBatch:
@@ -54,7 +54,7 @@ async def test_a_row_carries_what_the_node_measured(any_pool: Pool) -> None:
     await admit(any_pool, [batch(stream, 2, 2)])
     row = await any_pool.fetchrow("SELECT * FROM telemetry_raw")
     assert row is not None
-    assert row["id"] == sample_id(stream, 2)
+    assert row["id"] == sample_id("demo", stream, 2)
     assert (row["tenant_id"], row["farm_id"], row["barn_id"], row["device_id"]) == (
         "demo",
         "farm-1",
@@ -97,7 +97,7 @@ async def test_random_cuts_in_random_order_from_several_writers_store_each_sampl
 async def test_a_stream_of_another_device_is_refused_and_stores_nothing(any_pool: Pool) -> None:
     stream = uuid4()
     await admit(any_pool, [batch(stream, 1, 3)])
-    refused, taken = await admit(any_pool, [batch(stream, 4, 6, ELSEWHERE), batch(stream, 4, 5)])
+    refused, taken = await admit(any_pool, [batch(stream, 4, 6, NEIGHBOUR), batch(stream, 4, 5)])
     assert refused == Admission([], STREAM_OF_ANOTHER_DEVICE)
     assert taken == Admission([(4, 6)])
     assert await any_pool.fetchval("SELECT count(*) FROM telemetry_raw WHERE tenant_id = 'other'") == 0
@@ -118,8 +118,9 @@ async def test_a_declared_loss_counts_as_filled_until_the_sample_turns_up(any_po
         async with any_pool.acquire() as connection, connection.transaction():
             assert await declare_lost(connection, HERE, event_id, loss_of(stream, 4, 8)) == Admission(expected)
     await admit(any_pool, [batch(stream, 7, 7)])
-    async with any_pool.acquire() as connection:
-        covered = (await store.coverage_of(connection, [stream]))[stream]
+    key = (HERE.tenant_id, stream)
+    async with any_pool.acquire() as connection, connection.transaction():
+        covered = (await store.lock_streams(connection, {key: HERE}))[key]
     assert covered.received == [(1, 6), (7, 8)]
     assert covered.lost == [(6, 7), (8, 9)]
     assert covered.filled() == [(1, 9)]

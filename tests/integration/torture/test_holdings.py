@@ -49,7 +49,7 @@ async def cloud(cloud_url: str) -> AsyncIterator[Connection]:
     """A cloud that has everything of the ledger."""
     connection = await asyncpg.connect(cloud_url)
     for number in range(1, SAMPLES + 1):
-        await add_sample(connection, number, sample_id(STREAM, number))
+        await add_sample(connection, number, sample_id("demo", STREAM, number))
     at = {one.event_id: from_us(one.at_us) for one in SAID}
     await connection.execute(_RAW, READING.event_id, "sensor", at[READING.event_id], 4.5, None, None, None)
     await connection.execute(

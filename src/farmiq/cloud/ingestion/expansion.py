@@ -1,7 +1,7 @@
 """A pack as single samples, for consumers that know no packs (`EXPAND_TELEMETRY_BATCHES`).
 
-Sample ids follow from stream and sequence, so a pack that is published twice gives the same events twice, and its consumers
-recognise them. They are not in the dedupe table: their pack is, and it is remembered once all of them are on the bus.
+Sample ids follow from tenant, stream and sequence, so a pack that is published twice gives the same events twice, and its
+consumers recognise them. They are not in the dedupe table: their pack is, and it is remembered once all of them are on the bus.
 """
 
 from typing import Final
@@ -58,7 +58,7 @@ async def publish_samples(
 
 def message_of(envelope: BusEnvelope, pack: TelemetryBatchIngested, place: int) -> Outgoing:
     channel = pack.channels[pack.c[place]]
-    event_id = sample_id(pack.stream_id, pack.seq0 + place)
+    event_id = sample_id(envelope.tenant_id, pack.stream_id, pack.seq0 + place)
     single = bus_envelope(
         TelemetryIngested(metric_type=channel.metric, metric_value=pack.v[place], unit=channel.unit),
         event_id=event_id,

@@ -22,7 +22,7 @@ from farmiq.kit.mqtt import Message
 from farmiq.kit.postgres import Connection, Pool
 from farmiq.timeseries.delay import last_sample
 from farmiq.timeseries.samples import SingleReading, StreamBatch
-from farmiq.timeseries.stream import Origin
+from farmiq.timeseries.stream import Origin, StreamKey
 
 Judged = Screened | Refusal
 
@@ -91,7 +91,7 @@ async def _commit(
     told = _streams_of(message for message in taken if message not in refused)
     return Outcome(
         epoch,
-        intake.marks({stream_id: streams[stream_id] for stream_id in told}),
+        intake.marks({key: streams[key] for key in told}),
         _verdicts(accepted, repeated, refusals),
         stored,
         len(repeated),
@@ -158,15 +158,15 @@ def _signs(messages: Sequence[Screened], fresh: set[Screened], refused: dict[Scr
     return signs
 
 
-def _streams_of(messages: Iterable[Screened]) -> dict[UUID, Origin]:
+def _streams_of(messages: Iterable[Screened]) -> dict[StreamKey, Origin]:
     """The streams that these messages are about, each with who speaks of it."""
-    streams: dict[UUID, Origin] = {}
+    streams: dict[StreamKey, Origin] = {}
     for message in messages:
         match message.body:
             case StreamBatch(batch=batch):
-                streams[batch.stream_id] = message.origin
+                streams[message.origin.tenant_id, batch.stream_id] = message.origin
             case TelemetryLoss(stream_id=stream_id):
-                streams[stream_id] = message.origin
+                streams[message.origin.tenant_id, stream_id] = message.origin
     return streams
 
 

@@ -18,7 +18,7 @@ from farmiq.edge.weighvision_session import intake as sessions
 from farmiq.edge.weighvision_session.events import SessionEvent
 from farmiq.kit.postgres import Connection
 from farmiq.timeseries.samples import SingleReading, StreamBatch
-from farmiq.timeseries.stream import Coverage
+from farmiq.timeseries.stream import Coverage, StreamKey
 
 B = TypeVar("B")
 Codes = dict[Screened, str | None]
@@ -28,7 +28,7 @@ async def route(
     connection: Connection,
     messages: Sequence[Screened],
     fresh: set[Screened],
-    streams: Mapping[UUID, Coverage],
+    streams: Mapping[StreamKey, Coverage],
     received_at: datetime,
     sync: SyncPlan,
 ) -> tuple[int, dict[Screened, Refusal]]:
@@ -55,7 +55,7 @@ async def _measurements(
     connection: Connection,
     messages: Sequence[Screened],
     new: Sequence[Screened],
-    streams: Mapping[UUID, Coverage],
+    streams: Mapping[StreamKey, Coverage],
     received_at: datetime,
     sync: SyncPlan,
 ) -> tuple[int, Codes]:
@@ -72,7 +72,7 @@ async def _measurements(
     return stored, {message: admission.refusal for (message, _), admission in pairs}
 
 
-async def _losses(connection: Connection, new: Sequence[Screened], streams: Mapping[UUID, Coverage]) -> Codes:
+async def _losses(connection: Connection, new: Sequence[Screened], streams: Mapping[StreamKey, Coverage]) -> Codes:
     refused: Codes = {}
     for message, body in _of(new, TelemetryLoss):
         admission = await telemetry.record_loss(

@@ -12,6 +12,7 @@
 | `0010_media` | uploads from presign to verification in `media_objects`, `media_presign_pace` |
 | `0017_station_losses` | `station_losses` |
 | `0019_schedules` | whether a device has a schedule, in `device_liveness` |
+| `0020_sample_keys` | the tenant in the keys of `telemetry_raw`, `telemetry_agg` and `streams` |
 
 Upgrades only, never back: a downgrade would drop columns and tables with accepted samples in them, and the promise leaves
 room for stored and declared lost alone. What a revision got wrong, the next one corrects; what is worse, a backup restores.

@@ -22,7 +22,7 @@ from farmiq.timeseries.announcement import with_due_times
 from farmiq.timeseries.coverage import Span, contiguous_to
 from farmiq.timeseries.rollup import Bucket
 from farmiq.timeseries.samples import SingleReading, StreamBatch
-from farmiq.timeseries.stream import Coverage, Origin
+from farmiq.timeseries.stream import Coverage, Origin, StreamKey
 
 RAW = SyncPlan()
 
@@ -36,7 +36,7 @@ class Mark(msgspec.Struct, frozen=True):
     above: list[tuple[int, int]]
 
 
-async def lock_streams(connection: Connection, wanted: Mapping[UUID, Origin]) -> dict[UUID, Coverage]:
+async def lock_streams(connection: Connection, wanted: Mapping[StreamKey, Origin]) -> dict[StreamKey, Coverage]:
     """The streams of everything that a transaction is about to store, with what is there of each.
 
     All at once and before anything else is locked: two replicas that took them one by one could wait for each other.
@@ -72,8 +72,8 @@ async def store_readings(
     touched: set[Bucket] = set()
     fresh = await admit_readings(connection, [reading for reading, _ in readings], received_at, touched)
     if sync.has_raw:
-        trace_ids = {reading.event_id: trace_id for reading, trace_id in readings}
-        await outbox.append(connection, [_ingested(reading, trace_ids[reading.event_id]) for reading in fresh])
+        trace_ids = {reading.key: trace_id for reading, trace_id in readings}
+        await outbox.append(connection, [_ingested(reading, trace_ids[reading.key]) for reading in fresh])
     await _mark_unsent(connection, touched, received_at, sync)
     return len(fresh)
 
@@ -109,7 +109,7 @@ async def hear(connection: Connection, messages: Sequence[Heard], received_at: d
 
 def marks(streams: Locked, ranges_max: int = 64) -> list[Mark]:
     """What may be acknowledged for these streams once the transaction that holds them is committed."""
-    return [_mark(stream_id, stream.origin, stream.filled(), ranges_max) for stream_id, stream in streams.items()]
+    return [_mark(stream_id, stream.origin, stream.filled(), ranges_max) for (_, stream_id), stream in streams.items()]
 
 
 async def _mark_unsent(connection: Connection, touched: set[Bucket], received_at: datetime, sync: SyncPlan) -> None:

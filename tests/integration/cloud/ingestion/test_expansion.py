@@ -88,11 +88,11 @@ async def test_every_sample_is_an_event_of_its_own_with_the_id_that_its_row_has(
     async with entrance(EXPAND_TELEMETRY_BATCHES="true") as session:
         assert await send(session, pack(stream, 3, 1203)) == ["accepted"]
         singles = await take_all(amqp_url, SINGLES)
-        assert [single.event_id for single in singles] == [sample_id(stream, seq) for seq in range(3, 1204)]
+        assert [single.event_id for single in singles] == [sample_id("demo", stream, seq) for seq in range(3, 1204)]
         check_single(singles[4], seq=7)
         assert await send(session, pack(stream, 3, 1203, event_id=UUID(int=1)), pack(stream, 1, 2)) == ["accepted"] * 2
         again = await take_all(amqp_url, SINGLES)
-        assert {single.event_id for single in again} == {sample_id(stream, seq) for seq in range(1, 1204)}
+        assert {single.event_id for single in again} == {sample_id("demo", stream, seq) for seq in range(1, 1204)}
 
 
 def check_single(single: BusEnvelope, seq: int) -> None:
@@ -146,4 +146,4 @@ async def test_a_batch_with_more_samples_than_one_request_may_expand_is_done_in_
     await publisher.stop()
     arrived = await take_all(amqp_url, bus.TELEMETRY_INGEST_QUEUE)
     singles = {one.event_id for one in arrived if one.event_type == event_types.TELEMETRY_INGESTED}
-    assert singles == {sample_id(stream, seq) for seq in range(1, 51)}
+    assert singles == {sample_id("demo", stream, seq) for seq in range(1, 51)}

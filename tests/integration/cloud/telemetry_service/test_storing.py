@@ -6,7 +6,7 @@ from farmiq.contracts.telemetry import TelemetryIngested, pack_of
 from farmiq.kit.ids import new_id
 from farmiq.kit.postgres import Pool
 from support.cloud_storing import delivery, store, store_all
-from support.telemetry import ELSEWHERE, HERE, batch_of, bus_body, loss_of
+from support.telemetry import ELSEWHERE, HERE, NEIGHBOUR, batch_of, bus_body, loss_of
 
 
 async def tables(pool: Pool) -> tuple[object, ...]:
@@ -51,6 +51,7 @@ async def test_each_event_twice_and_in_any_order_gives_the_same_tables(cloud_poo
 async def test_poison_is_told_apart_from_its_neighbours(cloud_pool: Pool) -> None:
     stream, taken = uuid4(), new_id()
     reading = TelemetryIngested(metric_type="temperature", metric_value=26.0, unit="C")
+    other = TelemetryIngested(metric_type="temperature", metric_value=27.0, unit="C")
     good = [
         delivery(bus_body(event_types.TELEMETRY_BATCH_INGESTED, pack_of(batch_of(stream, 1, 5), 1, 5))),
         delivery(bus_body(event_types.TELEMETRY_INGESTED, reading, event_id=taken)),
@@ -59,10 +60,11 @@ async def test_poison_is_told_apart_from_its_neighbours(cloud_pool: Pool) -> Non
         "not_json": delivery(b"{"),
         "schema": delivery(bus_body(event_types.TELEMETRY_INGESTED, reading).replace(b'"barn-1"', b"null")),
         "stream_of_another_device": delivery(
-            bus_body(event_types.TELEMETRY_BATCH_INGESTED, pack_of(batch_of(stream, 6, 9), 6, 9), ELSEWHERE)
+            bus_body(event_types.TELEMETRY_BATCH_INGESTED, pack_of(batch_of(stream, 6, 9), 6, 9), NEIGHBOUR)
         ),
-        "event_id_taken": delivery(bus_body(event_types.TELEMETRY_INGESTED, reading, ELSEWHERE, event_id=taken)),
+        "event_id_reused": delivery(bus_body(event_types.TELEMETRY_INGESTED, other, event_id=taken)),
     }
+    good += [delivery(bus_body(event_types.TELEMETRY_INGESTED, other, ELSEWHERE, event_id=taken))]
     failures = await store(cloud_pool, *good, *bad.values())
     assert {one.code: id(one.delivery) for one in failures} == {code: id(one) for code, one in bad.items()}
     assert not any(one.may_pass for one in failures)

@@ -18,6 +18,7 @@ from support.gateway import assert_all_agree, assert_exactly_once, register
 from support.telemetry import (
     ELSEWHERE,
     HERE,
+    NEIGHBOUR,
     NOW,
     batch_message,
     loss_message,
@@ -115,16 +116,13 @@ async def test_what_the_database_refuses_is_set_aside_and_its_neighbours_are_sto
 
 async def test_a_stream_that_belongs_to_another_device_is_rejected_each_time_it_comes(pool: Pool) -> None:
     stream = uuid4()
-    async with pool.acquire() as connection:
-        await devices.register(
-            connection, tenant_id="other", farm_id="farm-9", barn_id="barn-9", device_id="node-9", kind="node"
-        )
+    await register(pool, "node-2")
     await ingest_one(pool, batch_message(stream, 1, 3))
-    stolen = batch_message(stream, 4, 6, ELSEWHERE)
+    stolen = batch_message(stream, 4, 6, NEIGHBOUR)
     for _ in range(2):
         outcome = await ingest_one(pool, stolen)
         assert [refusal.code for refusal in outcome.refusals] == ["stream_of_another_device"]
-        assert [(verdict.device_id, verdict.result) for verdict in outcome.verdicts] == [("node-9", "rejected")]
+        assert [(verdict.device_id, verdict.result) for verdict in outcome.verdicts] == [("node-2", "rejected")]
     assert await count(pool, "telemetry_raw") == 3
 
 
