@@ -31,7 +31,8 @@ class Pending:
 
     def __init__(self) -> None:
         self._epoch: UUID | None = None
-        self._marks: dict[UUID, Mark] = {}
+        # By device too: a stream id that somebody else uses as well is another stream.
+        self._marks: dict[tuple[str, UUID], Mark] = {}
         self._verdicts: dict[str, dict[UUID, Verdict]] = {}
         self._throttled: dict[str, float] = {}
 
@@ -45,7 +46,7 @@ class Pending:
             self._verdicts.clear()
             self._epoch = epoch
         for mark in marks:
-            self._marks[mark.stream_id] = mark
+            self._marks[mark.device_id, mark.stream_id] = mark
         for verdict in verdicts:
             of_device = self._verdicts.setdefault(verdict.device_id, {})
             of_device[verdict.event_id] = verdict

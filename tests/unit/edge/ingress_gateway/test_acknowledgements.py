@@ -19,6 +19,22 @@ def test_many_batches_of_a_stream_become_one_acknowledgement_with_the_newest_mar
     assert pending.take(NOW) == []
 
 
+def test_two_devices_with_one_stream_id_are_each_told_of_their_own() -> None:
+    """Stream ids are unique within a tenant only: a stranger who uses one must not take its acknowledgements away."""
+    pending = Pending()
+    pending.note(EPOCH, [Mark(STREAM, "node-1", 30, []), Mark(STREAM, "stranger", 1, [])], [])
+    assert {(device, ack.acked_seq) for device, ack in pending.take(NOW)} == {("node-1", 30), ("stranger", 1)}
+
+
+def test_a_device_over_its_limit_is_told_when_to_come_back() -> None:
+    pending = Pending()
+    pending.note(EPOCH, [], [])
+    pending.note_throttled("node-1", 30.0)
+    pending.note_throttled("no device's name/", 30.0)
+    assert pending.take(NOW) == [("node-1", DeviceAck(epoch=EPOCH, ts=NOW, retry_after_seconds=30.0))]
+    assert not pending
+
+
 def test_events_travel_with_their_devices_stream_or_alone() -> None:
     pending = Pending()
     mine, theirs = uuid4(), uuid4()
