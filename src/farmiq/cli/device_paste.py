@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "node": "On the node, in a folder that may grow, paste:",
     "weigh-station": "On the station, in a folder that may grow, paste (without a station file it is a simulated one):",
-    "sensor": "A reading from any shell with mosquitto_pub (Debian package mosquitto-clients):",
+    "sensor": "A reading from any shell with mosquitto_rr (Debian package mosquitto-clients), kept until the edge has it:",
 }
 
 

@@ -107,17 +107,38 @@ async def test_a_refused_reading_is_told_and_does_not_hold_up_the_others(
 
 
 async def test_the_shell_script_sends_one_reading(device_file: Path, edge_pool: Pool, tmp_path: Path) -> None:
-    program("mosquitto_pub")
+    program("mosquitto_rr")
     script = tmp_path / "send-reading"
     script.write_text(block(PAGE, "sh", "#!/bin/sh"), encoding="utf-8")
     done = await asyncio.to_thread(run_script, script, device_file)
     assert (done.returncode, done.stderr) == (0, "")
-    await eventually(lambda: has_stored(edge_pool, 1), 60, "the reading to be stored")
+    assert await has_stored(edge_pool, 1), "it ended before the reading was stored"
     row = await edge_pool.fetchrow("SELECT metric_value, unit FROM telemetry_raw WHERE device_id = 'pump-7'")
     assert row is not None
     assert tuple(row) == (4.2, "bar")
 
 
+async def test_the_shell_script_keeps_a_reading_while_the_broker_is_away(
+    device_file: Path, farm: DeviceFarm, edge_pool: Pool, tmp_path: Path
+) -> None:
+    program("mosquitto_rr")
+    script = tmp_path / "send-reading"
+    script.write_text(block(PAGE, "sh", "#!/bin/sh"), encoding="utf-8")
+    farm.broker.kill()
+    done = await asyncio.to_thread(run_script, script, device_file)
+    assert done.returncode == 1
+    assert "not acknowledged: " in done.stderr
+    (kept,) = [path.name.partition(".")[0] for path in (tmp_path / "pump-7-unsent").glob("*.json")]
+    farm.start()
+
+    async def is_through() -> bool:
+        return (await asyncio.to_thread(run_script, script, device_file)).returncode == 0
+
+    await eventually(is_through, 60, "the gateway to be back at the broker")
+    assert (await stored_ids(edge_pool)).count(kept) == 1
+    assert list((tmp_path / "pump-7-unsent").glob("*.json")) == []
+
+
 def run_script(script: Path, device_file: Path) -> "subprocess.CompletedProcess[str]":
     command = ["sh", str(script), str(device_file), "pressure", "4.2", "bar"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=device_file.parent, capture_output=True, text=True, timeout=60, check=False)

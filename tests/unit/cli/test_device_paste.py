@@ -1,5 +1,5 @@
 import json
-import shlex
+import stat
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
@@ -53,30 +53,29 @@ def test_a_shell_reads_the_environment_as_it_was_meant(kind: str, tmp_path: Path
         assert "EDGE_MEDIA_STORE_URL=https://edge.example\n" in elsewhere, "what the shell knows counts"
 
 
-def test_a_shell_reads_the_reading_of_a_sensor_as_an_envelope_with_a_new_id_and_the_time(tmp_path: Path) -> None:
-    script = commands(issued("sensor")).replace("mosquitto_pub", "printf '%s\\0'", 1)
-    first, second = (shell(script, tmp_path).rstrip("\0").split("\0") for _ in range(2))
-    assert first[:-1] == second[:-1]
-    words = dict(zip(first[::2], first[1::2], strict=True))
-    assert (words["-h"], words["-p"], words["-i"], words["-u"], words["-P"]) == (
-        "127.0.0.1",
-        "1883",
-        "pump-7",
-        "pump-7",
-        PASSWORD,
-    )
-    assert words["-t"] == "iot/telemetry/t/f/b/pump-7/temperature"
-    bodies = [decode(MqttEnvelope, text[-1].encode(), max_bytes=10_000) for text in (first, second)]
-    assert bodies[0].event_id != bodies[1].event_id
-    assert {(body.tenant_id, body.device_id, body.event_type) for body in bodies} == {
-        ("t", "pump-7", "telemetry.reading")
-    }
-    assert abs((datetime.now(UTC) - bodies[0].ts).total_seconds()) < 3600
+def test_a_sensors_password_is_in_a_private_file_and_on_no_command_line(tmp_path: Path) -> None:
+    program = tmp_path / "mosquitto_rr"
+    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > ../arguments\ncp "$XDG_CONFIG_HOME/mosquitto_rr" ../options\n')
+    program.chmod(0o755)
+    with pytest.raises(subprocess.CalledProcessError) as failed:  # nobody acknowledged anything
+        shell(f'PATH="$PWD:$PATH"\n{commands(issued("sensor"))}', tmp_path)
+    assert "not acknowledged: " in failed.value.stderr
+    arguments = (tmp_path / "arguments").read_text().splitlines()
+    assert arguments[:4] == ["-t", "iot/telemetry/t/f/b/pump-7/temperature", "-e", "iot/pump-7/ack"]
+    assert PASSWORD not in "\n".join(arguments)
+    options = (tmp_path / "options").read_text().splitlines()
+    assert options[:5] == ["-h 127.0.0.1", "-p 1883", "-i pump-7", "-u pump-7", f"-P {PASSWORD}"]
+    assert stat.S_IMODE((tmp_path / "pump-7" / "mosquitto_rr").stat().st_mode) == 0o600
+    (kept,) = (tmp_path / "pump-7" / "unsent").iterdir()
+    body = decode(MqttEnvelope, kept.read_bytes(), max_bytes=10_000)
+    assert (str(body.event_id), body.tenant_id, body.device_id) == (kept.stem, "t", "pump-7")
+    assert body.event_type == "telemetry.reading"
 
 
 def test_a_broker_of_others_gets_its_own_address_and_its_keeper_the_two_entries() -> None:
     given = issued("sensor", THERE)
-    assert shlex.split(commands(given))[1:6] == ["-h", "broker.example", "-p", "8883", "--tls-use-os-certs"]
+    shown = commands(given).splitlines()
+    assert {"-h broker.example", "-p 8883", "--tls-use-os-certs"} <= set(shown)
     data = as_data(given)
     assert data["broker_password_line"] == "pump-7:$7$hash"
     assert data["broker_rule_lines"][:2] == ["user pump-7", "topic write iot/telemetry/t/f/b/pump-7/+"]

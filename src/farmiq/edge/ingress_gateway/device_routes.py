@@ -134,7 +134,7 @@ def ways_of(issued: Issued) -> list[Way]:
     """The one for its kind first."""
     ways = [
         Way("Python", paste.python(issued)),
-        Way("mosquitto_pub", paste.mosquitto_pub(issued)),
+        Way("Shell", paste.shell(issued)),
         Way("Environment", paste.environment(issued)),
     ]
     match issued.device.kind:

@@ -1,7 +1,6 @@
 """What is shown when a device gets its secrets: once, with everything for that device ready to be pasted."""
 
 import json
-import shlex
 from typing import TYPE_CHECKING, Final
 
 from farmiq.contracts.services import service_named
@@ -16,31 +15,107 @@ METRIC: Final = "temperature"
 _PYTHON: Final = """\
 # pip install paho-mqtt
 import json
+import os
+import queue
+import sys
+import time
 from datetime import datetime, timezone
+from pathlib import Path
 from uuid import uuid4
 
 import paho.mqtt.client as mqtt
 
-client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id={user})
-client.username_pw_set({user}, {password})
-{tls}client.connect({host}, {port})
-client.loop_start()
+# A reading stays in this folder until the edge has acknowledged it. Each run sends all that is there.
+unsent = Path({folder})
+unsent.mkdir(mode=0o700, parents=True, exist_ok=True)
+event_id = str(uuid4())
 reading = {{
-    "event_id": str(uuid4()),
+    "event_id": event_id,
     "tenant_id": {tenant},
     "device_id": {user},
     "event_type": "telemetry.reading",
     "ts": datetime.now(timezone.utc).isoformat(),
     "payload": {{"value": 26.4, "unit": "C"}},
 }}
-client.publish({topic}, json.dumps(reading), qos=1).wait_for_publish(10)
+with open(unsent / f"{{event_id}}.tmp", "w") as file:
+    file.write(json.dumps(reading))
+    file.flush()
+    os.fsync(file.fileno())
+os.replace(unsent / f"{{event_id}}.tmp", unsent / f"{{event_id}}.json")
+waiting = {{path.stem: path for path in unsent.glob("*.json")}}
+acks = queue.Queue()
+
+
+def publish(client, *_):
+    for path in list(waiting.values()):
+        client.publish({topic}, path.read_text(), qos=1)
+
+
+client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id={user})
+client.username_pw_set({user}, {password})
+{tls}client.on_connect = lambda *_: client.subscribe({ack_topic}, qos=1)
+client.on_subscribe = publish
+client.on_message = lambda _client, _data, message: acks.put(json.loads(message.payload))
+client.connect({host}, {port})
+client.loop_start()
+rejected = []
+deadline = time.monotonic() + 10
+while waiting and time.monotonic() < deadline:
+    try:
+        ack = acks.get(timeout=0.1)
+    except queue.Empty:
+        continue
+    for event in ack["events"]:
+        path = waiting.pop(event["event_id"], None)
+        if path is not None:
+            path.unlink()
+            rejected += [event] if event["result"] == "rejected" else []
 client.disconnect()
+client.loop_stop()
+if waiting:
+    sys.exit(f"not acknowledged: {{len(waiting)}} readings are kept in {{unsent}} and sent by the next run")
+if rejected:
+    sys.exit(f"rejected by the edge: {{rejected}}")
+"""
+
+# One process: a second connection with the same login would end the first. mosquitto_rr reads its options from a file, so
+# that no command line shows the password, and ends with the first message on the response topic. With -f and -s it publishes
+# an empty message (2.0.11), so the reading is an argument.
+_SHELL: Final = """\
+(umask 077; mkdir -p {folder}/unsent
+cat > {folder}/mosquitto_rr << 'END'
+{options}
+END
+cat > {folder}/send << 'END'
+#!/bin/sh
+# Usage: send [VALUE]. Sends the value and all readings that the edge has not acknowledged yet.
+cd "$(dirname "$0")" || exit 1
+if [ $# -gt 0 ]; then
+    id=$(cat /proc/sys/kernel/random/uuid)
+    printf '{reading}\\n' "$id" "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$1" > "unsent/$id.tmp" || exit 1
+    sync "unsent/$id.tmp" && mv "unsent/$id.tmp" "unsent/$id.json" || exit 1
+fi
+failed=0
+for file in unsent/*.json; do
+    [ -e "$file" ] || continue
+    id=$(basename "$file" .json)
+    answer=$(XDG_CONFIG_HOME=. mosquitto_rr -t {topic} -e {ack_topic} -m "$(cat "$file")" | tr -d ' ')
+    case $answer in
+        *"\\"$id\\",\\"result\\":\\"stored\\""* | *"\\"$id\\",\\"result\\":\\"duplicate\\""*) rm "$file" ;;
+        *"\\"$id\\",\\"result\\":\\"rejected\\""*) echo "rejected by the edge: $answer" >&2; rm "$file"; failed=1 ;;
+        *) echo "not acknowledged: $id is kept in unsent and sent by the next run" >&2; failed=1 ;;
+    esac
+done
+exit $failed
+END
+)
+sh {folder}/send 26.4
 """
 
 
 def commands(issued: "Issued") -> str:
     """What to type on a device of its kind."""
-    ways = {"node": node, "sensor": mosquitto_pub, "weigh-station": weigh_station}
+    ways = {"node": node, "sensor": shell, "weigh-station": weigh_station}
     return ways.get(issued.device.kind, environment)(issued)
 
 
@@ -73,11 +148,21 @@ def environment(issued: "Issued") -> str:
     return exports(_identity(issued) | {"STATION_ID": issued.device.device_id, "HTTP_TOKEN": issued.http_token})
 
 
-def mosquitto_pub(issued: "Issued") -> str:
-    device = issued.device
-    words = ["mosquitto_pub", *_address(issued), "-i", device.device_id, "-u", device.device_id]
-    words += ["-P", issued.mqtt_password, "-q", "1", "-t", _topic(issued)]
-    return f"{shlex.join(words)} -m {_reading(issued)}"
+def shell(issued: "Issued") -> str:
+    """A script in a folder of its own, which keeps a reading until the edge has acknowledged it, and its first run."""
+    device, broker = issued.device, issued.broker
+    options = [f"-h {broker.host}", f"-p {broker.port}", f"-i {device.device_id}", f"-u {device.device_id}"]
+    options += [f"-P {issued.mqtt_password}", "-q 1", "-V mqttv311", "-W 10"]
+    options += ["--tls-use-os-certs"] if broker.is_tls else []
+    reading = {"event_id": "%s", "tenant_id": device.tenant_id, "device_id": device.device_id}
+    reading |= {"event_type": "telemetry.reading", "ts": "%s", "payload": {"value": "%s", "unit": "C"}}
+    return _SHELL.format(
+        folder=device.device_id,
+        options="\n".join(options),
+        reading=json.dumps(reading).replace('"value": "%s"', '"value": %s'),
+        topic=_topic(issued),
+        ack_topic=f"iot/{device.device_id}/ack",
+    )
 
 
 def python(issued: "Issued") -> str:
@@ -91,6 +176,8 @@ def python(issued: "Issued") -> str:
         port=broker.port,
         tenant=json.dumps(device.tenant_id),
         topic=json.dumps(_topic(issued)),
+        ack_topic=json.dumps(f"iot/{device.device_id}/ack"),
+        folder=json.dumps(f"{device.device_id}/unsent"),
     )
 
 
@@ -126,25 +213,3 @@ def _identity(issued: "Issued") -> dict[str, str]:
         "DEVICE_ID": device.device_id,
         "MQTT_URL": issued.mqtt_url,
     }
-
-
-def _address(issued: "Issued") -> list[str]:
-    tls = ["--tls-use-os-certs"] if issued.broker.is_tls else []
-    return ["-h", issued.broker.host, "-p", str(issued.broker.port), *tls]
-
-
-def _reading(issued: "Issued") -> str:
-    """In double quotes, so that the shell fills in a new event id and the time each time it is run."""
-    # No id can hold the characters < and >.
-    body = {
-        "event_id": "<id>",
-        "tenant_id": issued.device.tenant_id,
-        "device_id": issued.device.device_id,
-        "event_type": "telemetry.reading",
-        "ts": "<now>",
-        "payload": {"value": 26.4, "unit": "C"},
-    }
-    quoted = '"' + json.dumps(body).replace('"', '\\"') + '"'
-    for name, command in (("<id>", "cat /proc/sys/kernel/random/uuid"), ("<now>", "date -u +%Y-%m-%dT%H:%M:%SZ")):
-        quoted = quoted.replace(name, f"$({command})")
-    return quoted

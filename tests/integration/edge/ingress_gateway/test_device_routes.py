@@ -66,7 +66,7 @@ async def test_a_device_is_let_in_rotated_and_taken_out(
         assert status == 201
         assert (added["mqtt_username"], added["kind"], added["for_the_broker"]) == ("pump-7", "sensor", None)
         assert added["mqtt_url"] == f"mqtt://pump-7:{added['mqtt_password']}@broker.example:1884"
-        assert [way["title"] for way in added["ways"]] == ["Python", "mosquitto_pub", "Environment"]
+        assert [way["title"] for way in added["ways"]] == ["Python", "Shell", "Environment"]
         assert all(added["mqtt_password"] in way["text"] for way in added["ways"])
         assert await holder(edge_pool, added["http_token"]) == "pump-7"
         status, rotated = await api.post("/devices/pump-7/rotate", tenant_id="demo")
