@@ -154,7 +154,7 @@ def shell(issued: "Issued") -> str:
     options = [f"-h {broker.host}", f"-p {broker.port}", f"-i {device.device_id}", f"-u {device.device_id}"]
     options += [f"-P {issued.mqtt_password}", "-q 1", "-V mqttv311", "-W 10"]
     options += ["--tls-use-os-certs"] if broker.is_tls else []
-    reading = {"event_id": "%s", "tenant_id": device.tenant_id, "device_id": device.device_id}
+    reading: dict[str, object] = {"event_id": "%s", "tenant_id": device.tenant_id, "device_id": device.device_id}
     reading |= {"event_type": "telemetry.reading", "ts": "%s", "payload": {"value": "%s", "unit": "C"}}
     return _SHELL.format(
         folder=device.device_id,
