@@ -15,6 +15,7 @@
 | `0015_bus_users` | `bus_users` |
 | `0016_saved_letters` | `dead_letters` |
 | `0017_drains` | `drains` |
+| `0018_sample_keys` | the tenant in the keys of `telemetry_raw`, `telemetry_agg` and `streams` |
 
 Upgrades only, never back: a downgrade would drop columns and tables with accepted samples in them. What a revision got wrong,
 the next one corrects; what is worse, a backup restores.

@@ -80,7 +80,7 @@ if rejected:
 
 # One process: a second connection with the same login would end the first. mosquitto_rr reads its options from a file, so
 # that no command line shows the password, and ends with the first message on the response topic. With -f and -s it publishes
-# an empty message (2.0.11), so the reading is an argument.
+# an empty message or one that is never acknowledged (2.0.11), so the reading is an argument.
 _SHELL: Final = """\
 (umask 077; mkdir -p {folder}/unsent
 cat > {folder}/mosquitto_rr << 'END'
