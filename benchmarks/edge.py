@@ -14,7 +14,7 @@ from farmiq.edge.ingress_gateway import devices
 from farmiq.kit.migrations import migrate
 from farmiq.kit.postgres import Pool, open_pool
 from farmiq.stack.mosquitto import Mosquitto
-from farmiq.stack.mosquitto_users import MqttUser, gateway_rules, operator_rules
+from farmiq.stack.mosquitto_users import MqttUser, gateway_rights, operator_rights
 from farmiq.stack.ports import free_port
 from farmiq.stack.postgres import Postgres, create_role_and_database
 from farmiq.timeseries.stream import Origin
@@ -31,9 +31,9 @@ class Edge:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.gateway_user = MqttUser("edge-ingress-gateway", secrets.token_urlsafe(16), gateway_rules())
+        self.gateway_user = MqttUser("edge-ingress-gateway", secrets.token_urlsafe(16), gateway_rights())
         # Plays every node, so its rights are not those of one.
-        self.nodes_user = MqttUser("nodes", secrets.token_urlsafe(16), operator_rules())
+        self.nodes_user = MqttUser("nodes", secrets.token_urlsafe(16), operator_rights())
         self.broker = Mosquitto(
             folder / "mosquitto", free_port(), secrets.token_urlsafe(16), (self.gateway_user, self.nodes_user)
         )

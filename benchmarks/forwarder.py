@@ -14,10 +14,10 @@ from farmiq.contracts.decoding import decode, encode
 from farmiq.contracts.envelope import MqttEnvelope, payload_of
 from farmiq.contracts.telemetry import TelemetryBatch
 from farmiq.device.handover import Row
-from farmiq.edge.ingress_gateway.broker_logins import device_rules
+from farmiq.edge.ingress_gateway.broker_logins import device_rights
 from farmiq.kit.mqtt import MqttClient
 from farmiq.stack.mosquitto import Mosquitto
-from farmiq.stack.mosquitto_users import MqttUser, gateway_rules
+from farmiq.stack.mosquitto_users import MqttUser, gateway_rights
 from farmiq.stack.ports import free_port
 from node import BARN, CHANNELS, FARM, TENANT, Node
 from processes import server
@@ -29,8 +29,10 @@ _EPOCH = UUID(int=1)
 class Forwarder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._device = MqttUser("node-1", secrets.token_urlsafe(16), device_rules(TENANT, FARM, BARN, "node-1"))
-        self._edge = MqttUser("edge", secrets.token_urlsafe(16), gateway_rules())
+        self._device = MqttUser(
+            "node-1", secrets.token_urlsafe(16), device_rights(TENANT, FARM, BARN, "node-1"), has_fixed_id=True
+        )
+        self._edge = MqttUser("edge", secrets.token_urlsafe(16), gateway_rights())
         self._broker = Mosquitto(
             folder / "mosquitto", free_port(), secrets.token_urlsafe(16), (self._device, self._edge)
         )

@@ -263,7 +263,9 @@ async def _of_one_size(edge: Edge, samples: int, count: int) -> dict[str, float]
 
 
 async def _empty(edge: Edge) -> None:
-    await edge.pool.execute("TRUNCATE telemetry_raw, telemetry_agg, sync_outbox, ingress_dedupe, streams")
+    await edge.pool.execute(
+        "TRUNCATE telemetry_raw, telemetry_agg, sync_outbox, ingress_dedupe, streams, stream_content"
+    )
     await edge.register(["node-1"])
 
 

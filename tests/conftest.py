@@ -13,6 +13,7 @@ pytest_plugins = [
     "support.rabbitmq",
     "support.debian_root",
     "support.s3",
+    "support.stranger",
     "e2e.console_visit",
 ]
 

@@ -48,6 +48,7 @@ AIMS = {
     "cloud_singles": Aim(5),
     "sensor_to_cloud_p50": Aim(0.5, "s", is_limit=True),
     "sensor_to_cloud_p99": Aim(2, "s", is_limit=True),
+    "neighbour_ack_p99": Aim(3, is_limit=True),
     "media_upload": Aim(0.7),
     "upload_to_result_p95": Aim(2, "s", is_limit=True),
 }

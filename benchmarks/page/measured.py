@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 # In the order of a sample's way; whatever is not named here comes after it.
-ORDER = ("spool", "power_cut", "ingest", "outbox", "cloud", "latency", "media", "relay")
+ORDER = ("spool", "power_cut", "ingest", "outbox", "cloud", "latency", "neighbour", "media", "relay")
 
 
 @dataclass(frozen=True, slots=True)

@@ -278,6 +278,28 @@ def test_a_session_with_another_weight_in_the_cloud_does_not_balance(farm: Farm)
     audited(farm)
 
 
+def test_a_recorded_weight_that_is_another_in_the_cloud_does_not_balance(farm: Farm) -> None:
+    recorded = "SELECT event_id FROM recorded_weights WHERE session_id IS NOT NULL LIMIT 1"
+    event_id = wait_for(lambda: farm.fetch("cloud", recorded), 120, "a weight in the cloud")[0]["event_id"]
+    change = f"UPDATE recorded_weights SET weight_kg = -weight_kg WHERE event_id = '{event_id}'"  # noqa: S608 - ours
+    with changed_by_hand(farm, "cloud", change, change):
+        found = {one["kind"]: one for one in audited(farm, exits.UNBALANCED)["findings"]}
+        assert found["record_differs"]["subject"] == str(event_id)
+
+
+def test_a_running_farm_has_the_same_content_at_both_tiers_until_a_row_is_changed(farm: Farm) -> None:
+    change = (
+        "UPDATE telemetry_raw SET metric_value = -metric_value WHERE device_id = 'node-1' AND seq BETWEEN 20 AND 22"
+    )
+    assert next(one for one in audited(farm)["devices"] if one["device_id"] == "node-1")["content_alike"] > 22
+    with changed_by_hand(farm, "cloud", change, change):
+        deep = json.loads(farm.command("audit", "--deep", "--json").stdout)
+        assert [(one["kind"], one["tier"], one["first_seq"], one["last_seq"]) for one in deep["findings"]] == [
+            ("rows_changed", "cloud", 20, 22)
+        ]
+    assert farm.command("audit", "--deep").returncode == exits.OK
+
+
 def test_of_one_device_that_has_not_measured_yet_it_is_said_so(farm: Farm) -> None:
     assert farm.command("device", "add", "pump-8", "--kind", "sensor").returncode == exits.OK
     told_people = farm.command("audit", "--device", "pump-8")

@@ -17,7 +17,7 @@ import pytest
 from e2e.farm import Farm, Tier, reader_shell
 from farmiq.cli import exits
 from farmiq.stack.demo_farm import STATION_ID
-from farmiq.stack.mosquitto_users import change_logins, password_file
+from farmiq.stack.mosquitto_users import change_files, password_file
 from farmiq.stack.private_files import remove
 from support.page_runner import run_page
 from support.waiting import wait_for
@@ -164,7 +164,7 @@ def _make_it_older(farm: Farm) -> None:
     assert farm.fetch("edge", "DELETE FROM devices WHERE device_id = $1 RETURNING device_id", STATION_ID)
     assert farm.command("down").returncode == exits.OK
     broker = farm.home.server_folder("mosquitto")
-    change_logins(broker, drop=[STATION_ID])
+    change_files(broker, drop=[STATION_ID])
     assert STATION_ID not in password_file(broker).read_text()
     remove([farm.home.station_folder(STATION_ID)])
     secrets = json.loads(farm.home.secrets_file.read_text())

@@ -30,6 +30,7 @@ from farmiq.stack.ports import free_port
 from farmiq.stack.program import Program
 from farmiq.stack.rabbitmq import Epmd, RabbitMq
 from support.debian_root import DebianPostgres, MosquittoInside, RabbitMqInside, debian_root, inside
+from support.mosquitto import EVERYTHING
 from support.paho_client import Client
 from support.server_process import ServerProcess
 from support.waiting import run_apart, wait_for
@@ -112,7 +113,7 @@ def root() -> Path:
 @pytest.fixture
 def debian12(root: Path, run_folder: Path, tmp_path: Path) -> Iterator[Engines]:
     secret = secrets.token_urlsafe(16)
-    everything = (MqttUser("farm", secret, ("topic readwrite #",)),)
+    everything = (MqttUser("farm", secret, EVERYTHING),)
     engines = Engines(
         run_folder,
         DebianPostgres(tmp_path / "postgres15", free_port(), secret, is_throwaway=True, version=15),
@@ -149,7 +150,7 @@ def farm(debian12: Engines, run_folder: Path) -> Iterator[MovingFarm]:
         {
             "DATABASE_URL": debian12.postgres.url(database="farmiq"),
             "AMQP_URL": debian12.rabbitmq.url(),
-            "MQTT_URL": debian12.mosquitto.url("farm", debian12.mosquitto.probe_password),
+            "MQTT_URL": debian12.mosquitto.url("farm", debian12.mosquitto.keeper_password),
         },
     )
     farm.choose_ports_of_its_own()

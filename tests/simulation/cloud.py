@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from farmiq.cloud.ingestion.edges import Edge
 from farmiq.cloud.ingestion.handlers import ingest
+from farmiq.cloud.ingestion.ownership import Owners
 from farmiq.cloud.ingestion.screening import refuse_strangers, screen
 from farmiq.cloud.telemetry_service.consumer import Counters, StoreMessages
 from farmiq.cloud.telemetry_service.topology import WORK_QUEUE
@@ -27,12 +28,15 @@ EDGE = Edge("edge-1", frozenset({"t"}))
 async def serve_ingestion(world: "World") -> None:
     pool: Any = world.dedupe_database.pool()
     publisher: Any = SimulatedPublisher(world.bus)
+    owners = Owners()
 
     async def edge_batch(body: bytes) -> Answer:
         batch = decode_edge_batch(body)
         refuse_strangers(EDGE, batch)
         try:
-            results = await ingest(pool, publisher, screen(EDGE, batch.events, new_trace_id))
+            results = await ingest(
+                pool, publisher, owners, screen(EDGE, batch.events, new_trace_id), understands_held=True
+            )
         except Transient as error:
             world.trace.note("batch_deferred_by_cloud", code=error.code)
             return Answer(503, {"retry-after": "5"}, b"")

@@ -11,6 +11,7 @@ from farmiq.edge.ingress_gateway.publisher import AckPublisher
 from farmiq.edge.ingress_gateway.settings import GatewaySettings
 from farmiq.edge.sync_forwarder.counters import Counters as ForwarderCounters
 from farmiq.edge.sync_forwarder.delivery import Delivery
+from farmiq.edge.sync_forwarder.held import HeldSubjects
 from farmiq.edge.sync_forwarder.settings import SyncForwarderSettings
 from farmiq.edge.sync_forwarder.settlement import Settlement
 from farmiq.edge.sync_forwarder.worker import Worker
@@ -55,7 +56,7 @@ async def serve_forwarder(world: "World", name: str) -> None:
     pool: Any = world.edge_database.pool()
     counters, wakeup, floors = ForwarderCounters(life.registry), Wakeup(), Floors()
     cloud = SimulatedCloud(world.uplink, world.edge_machine, REQUEST_SECONDS)
-    settlement = Settlement(pool, settings, counters, rng)
+    settlement = Settlement(pool, settings, counters, rng, HeldSubjects(life.clock, rng))
     delivery = Delivery(life, pool, cloud, settings, counters, settlement, floors, instance_id=name)
     process = PROCESS.get()
     assert process is not None

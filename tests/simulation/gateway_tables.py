@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from farmiq.edge import own_events
 from farmiq.edge.ingress_gateway import store
 from farmiq.edge.telemetry_timeseries import store as liveness
 from simulation.database import Database, Row, Statement, Tables
@@ -21,7 +22,11 @@ def _door(database: Database, device_ids: Sequence[str]) -> list[Row]:
     epoch, known = database.tables["identity"]["epoch"], database.tables["devices"]
     places = [known[one] for one in device_ids if one in known] or [(None, None, None, None)]
     names = ("tenant_id", "farm_id", "barn_id", "device_id")
-    return [Row(epoch=epoch, **dict(zip(names, place, strict=True))) for place in places]
+    return [Row(epoch=epoch, **dict(zip(names, place, strict=True)), station_id=place[3]) for place in places]
+
+
+def _naming(_database: Database) -> list[Row]:
+    return [Row(id_secret=b"the same in every life", ids_keyed_since=None)]
 
 
 def _see(database: Database, *given: Any) -> list[Row]:
@@ -67,6 +72,7 @@ def _hear(_database: Database, *_signs: Any) -> int:
 
 STATEMENTS: Mapping[str, Statement] = {
     store._DOOR: _door,
+    own_events._NAMING: _naming,
     store._SEE: _see,
     store._SEEN_FOR: _seen_for,
     store._FORGET: _forget,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from farmiq.spool import Cause
+from farmiq.timeseries.content import BLOCK_BITS
 from simulation.database import Tables
 from simulation.measurement_tables import Stream
 
@@ -98,9 +99,25 @@ class Ledger:
             days = sum(count for key, count in tables["agg"].items() if key[3] == "1d")
             if days != len(tables["raw"]):
                 self._break(f"{name}: {len(tables['raw'])} samples are stored, its days count {days}")
+        self._settle_content(edge, cloud)
         for node in world.nodes:
             self._settle_node(node, cloud)
         self._settle_strangers(cloud)
+
+    def _settle_content(self, edge: Tables, cloud: Tables) -> None:
+        """Blocks of which both tiers have the same sequences have the same digest."""
+        for stream_id, block in {*edge["content"], *cloud["content"]}:
+            held = [{seq for seq in _received(one, stream_id) if seq >> BLOCK_BITS == block} for one in (edge, cloud)]
+            contents = [tables["content"].get((stream_id, block)) for tables in (edge, cloud)]
+            for name, seqs, content in zip(("edge", "cloud"), held, contents, strict=True):
+                if len(seqs) != (content.samples if content else 0):
+                    self._break(
+                        f"{name}: the digest of block {block} of {stream_id} is {content}, of {len(seqs)} samples"
+                    )
+            if held[0] == held[1] and contents[0] != contents[1]:
+                self._break(
+                    f"block {block} of {stream_id} has the digest {contents[0]} at the edge, {contents[1]} in the cloud"
+                )
 
     def _settle_node(self, node: "Node", cloud: Tables) -> None:
         stored = Counter[float]()
@@ -164,6 +181,11 @@ class Ledger:
             "in_cloud": len(cloud["raw"]),
             "declared_lost": sum(span.upper - span.lower for one in cloud["streams"].values() for span in one.lost),
         }
+
+
+def _received(tables: Tables, stream_id: UUID) -> set[int]:
+    stream = tables["streams"].get(stream_id)
+    return _within(stream.received) if stream else set()
 
 
 def _filled(tables: Tables, stream_id: UUID) -> set[int]:

@@ -1,6 +1,7 @@
 """The statements of `timeseries/store.py`, which edge and cloud share.
 
 `streams`: id -> Stream · `raw`: (stream, sequence) -> value · `agg`: bucket -> count · `losses`: (tenant, event) -> Loss
+`content`: (stream, block) -> BlockContent
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from farmiq.timeseries import store
+from farmiq.timeseries.content import BlockContent
 from farmiq.timeseries.samples import COLUMNS
 from simulation.database import Database, Row, Statement, Tables
 
@@ -43,7 +45,7 @@ class DeclaredLoss(NamedTuple):
 
 
 def tables() -> Tables:
-    return {"streams": {}, "raw": {}, "agg": {}, "losses": {}}
+    return {"streams": {}, "raw": {}, "agg": {}, "losses": {}, "content": {}}
 
 
 def _lock(database: Database, tenant_ids: Sequence[str], stream_ids: Sequence[UUID]) -> list[Row]:
@@ -65,9 +67,13 @@ def _create(database: Database, *columns: Sequence[Any]) -> int:
 
 
 def _save(database: Database, *columns: Sequence[Any]) -> int:
-    for _tenant_id, stream_id, received, lost, _boot_id, _channels in zip(*columns, strict=True):
-        known = database.tables["streams"][stream_id]
-        saved = known._replace(received=_spans(received), lost=_spans(lost))
+    contents = database.tables["content"]
+    for _tenant_id, stream_id, block, samples, digest in zip(*columns[6:], strict=True):
+        known = contents.get((stream_id, block), BlockContent(0, 0))
+        contents[stream_id, block] = known.added(BlockContent(samples, digest))
+    for _tenant_id, stream_id, received, lost, _boot_id, _channels in zip(*columns[:6], strict=True):
+        stream = database.tables["streams"][stream_id]
+        saved = stream._replace(received=_spans(received), lost=_spans(lost))
         database.tables["streams"][stream_id] = saved
     return len(columns[0])
 
@@ -113,6 +119,8 @@ def _spans(multirange: str) -> tuple[Span, ...]:
 STATEMENTS: Mapping[str, Statement] = {
     store._LOCK: _lock,
     store._LOCK_KNOWN: _lock_known,
+    store._LOCK_OPENING: lambda _database: 0,  # transactions run one after the other
+    store._BEYOND_LIMIT: lambda _database, *_columns: [],  # no node of the simulation opens that many streams
     store._CREATE: _create,
     store._SAVE: _save,
     store._LOSS: _loss,

@@ -3,7 +3,7 @@
 A mutation changes one place for as long as its context lasts. What it says is what a reader would say in a review.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
@@ -17,6 +17,9 @@ from farmiq.device.node_forwarder.acks import AckReader, Meaning
 from farmiq.device.node_forwarder.publisher import Publisher
 from farmiq.kit import bus_worker
 from farmiq.spool.keeper import Keeper
+from farmiq.timeseries.content import Block, BlockContent, contents_of
+from farmiq.timeseries.coverage import Span
+from farmiq.timeseries.samples import StreamBatch
 from simulation import outbox_tables
 from simulation.database import Database, Transaction
 from simulation.outbox_tables import OutboxRow
@@ -100,7 +103,7 @@ def entrance_commits_before_the_bus_confirms() -> Patch:
             added = await dedupe.add(connection, candidates)
         fresh = [key for key in candidates if key in added]
         answers = await publisher.publish_many([candidates[key].message for key in fresh])
-        return dict(zip(fresh, answers, strict=True))
+        return dict(zip(fresh, answers, strict=True)), {}
 
     return patch.object(entrance, "_publish_new", early)
 
@@ -122,6 +125,15 @@ def stores_whatever_comes() -> Patch:
     return patch("farmiq.timeseries.admission.missing", lambda _covered, wanted: [wanted])
 
 
+def digest_counts_what_was_delivered() -> Patch:
+    """The digest has a part of what was here before: of a whole batch of which only a run is new."""
+
+    def of_whole_batches(parts: Iterable[tuple[StreamBatch, Span]]) -> dict[Block, BlockContent]:
+        return contents_of((item, item.span) for item, _ in parts)
+
+    return patch("farmiq.timeseries.admission.contents_of", of_whole_batches)
+
+
 MUTATIONS = {
     mutation.__name__: mutation
     for mutation in (
@@ -135,5 +147,6 @@ MUTATIONS = {
         entrance_commits_before_the_bus_confirms,
         store_acknowledges_before_the_commit,
         stores_whatever_comes,
+        digest_counts_what_was_delivered,
     )
 }

@@ -75,10 +75,13 @@ def _add(database: Database, row: Sequence[Any]) -> bool:
     return True
 
 
-def _others(database: Database, *columns: Sequence[Any]) -> list[Row]:
+def _known(database: Database, *columns: Sequence[Any]) -> list[Row]:
     known = database.tables["outbox"]
-    taken = [event_id for event_id, tenant_id in zip(*columns, strict=True) if known[event_id].tenant_id != tenant_id]
-    return [Row(id=event_id) for event_id in taken[:1]]
+    return [
+        Row(**known[event_id]._asdict(), place=place, payload_json=known[event_id].payload, given_payload=payload)
+        for place, (event_id, _, payload) in enumerate(zip(*columns, strict=True), 1)
+        if event_id in known
+    ]
 
 
 # Out of it
@@ -121,8 +124,8 @@ def _claimed(row: OutboxRow) -> Row:
     return Row((name, told[name]) for name in ClaimedEvent.__struct_fields__)
 
 
-def _sending(database: Database, ids: Sequence[UUID], tokens: Sequence[int]) -> int:
-    held = _held(database, ids, tokens)
+def _sending(database: Database, ids: Sequence[UUID], tenants: Sequence[str], tokens: Sequence[int]) -> int:
+    held = _held(database, ids, tenants, tokens)
     for row in held:
         _write(database, row._replace(status="sending"))
     return len(held)
@@ -135,11 +138,15 @@ def _tenants(database: Database) -> list[Row]:
     return [Row(tenant_id=tenant_id) for tenant_id in sorted(waiting)]
 
 
-def _held(database: Database, ids: Sequence[UUID], tokens: Sequence[int]) -> list[OutboxRow]:
+def _held(database: Database, ids: Sequence[UUID], tenants: Sequence[str], tokens: Sequence[int]) -> list[OutboxRow]:
     """`STILL_OURS`: the rows that nobody has taken back."""
     known = database.tables["outbox"]
-    pairs = [(known.get(event_id), token) for event_id, token in zip(ids, tokens, strict=True)]
-    return [row for row, token in pairs if row is not None and row.claim_token == token and row.status in _IN_FLIGHT]
+    pairs = [(known.get(event_id), fence) for event_id, *fence in zip(ids, tenants, tokens, strict=True)]
+    return [row for row, fence in pairs if row is not None and _fence(row) == fence and row.status in _IN_FLIGHT]
+
+
+def _fence(row: OutboxRow) -> list[Any]:
+    return [row.tenant_id, row.claim_token]
 
 
 def _write(database: Database, row: OutboxRow) -> None:
@@ -148,27 +155,29 @@ def _write(database: Database, row: OutboxRow) -> None:
     database.tables["outbox"][row.id] = row
 
 
-def _ours(database: Database, ids: Sequence[UUID], tokens: Sequence[int]) -> list[Row]:
-    return [Row(id=row.id) for row in _held(database, ids, tokens)]
+def _ours(database: Database, ids: Sequence[UUID], tenants: Sequence[str], tokens: Sequence[int]) -> list[Row]:
+    return [Row(id=row.id) for row in _held(database, ids, tenants, tokens)]
 
 
-def _ack(database: Database, ids: Sequence[UUID], tokens: Sequence[int]) -> int:
-    held = _held(database, ids, tokens)
+def _ack(database: Database, ids: Sequence[UUID], tenants: Sequence[str], tokens: Sequence[int]) -> int:
+    held = _held(database, ids, tenants, tokens)
     for row in held:
         _write(database, row._replace(status="acked", lease_expires_at=None))
     return len(held)
 
 
-def _acked(database: Database, ids: Sequence[UUID], tokens: Sequence[int]) -> list[Row]:
+def _acked(database: Database, ids: Sequence[UUID], tenants: Sequence[str], tokens: Sequence[int]) -> list[Row]:
     known = database.tables["outbox"]
-    pairs = [(known.get(event_id), token) for event_id, token in zip(ids, tokens, strict=True)]
-    return [Row(id=row.id) for row, token in pairs if row and row.claim_token == token and row.status == "acked"]
+    pairs = [(known.get(event_id), fence) for event_id, *fence in zip(ids, tenants, tokens, strict=True)]
+    return [Row(id=row.id) for row, fence in pairs if row and _fence(row) == fence and row.status == "acked"]
 
 
-def _return(database: Database, ids: Sequence[UUID], tokens: Sequence[int], *columns: Any) -> list[Row]:
+def _return(
+    database: Database, ids: Sequence[UUID], tenants: Sequence[str], tokens: Sequence[int], *columns: Any
+) -> list[Row]:
     *given, _reason = columns
     outcomes = dict(zip(ids, zip(*given, strict=True), strict=True))
-    held = _held(database, ids, tokens)
+    held = _held(database, ids, tenants, tokens)
     for row in held:
         status, attempts, delay_seconds, code, _message = outcomes[row.id]
         _write(
@@ -186,8 +195,10 @@ def _return(database: Database, ids: Sequence[UUID], tokens: Sequence[int], *col
     return [Row(id=row.id) for row in held]
 
 
-def _renew(database: Database, ids: Sequence[UUID], tokens: Sequence[int], lease_seconds: float) -> list[Row]:
-    held = _held(database, ids, tokens)
+def _renew(
+    database: Database, ids: Sequence[UUID], tenants: Sequence[str], tokens: Sequence[int], lease_seconds: float
+) -> list[Row]:
+    held = _held(database, ids, tenants, tokens)
     until = database.now + timedelta(seconds=lease_seconds)
     database.tables["outbox"].update({row.id: row._replace(lease_expires_at=until) for row in held})
     return [Row(id=row.id) for row in held]
@@ -204,7 +215,7 @@ def _promote(database: Database, limit: int) -> int:
 def _expired(database: Database, limit: int) -> list[Row]:
     rows = [row for row in database.tables["outbox"].values() if row.status in _IN_FLIGHT]
     over = [row for row in rows if row.lease_expires_at is None or row.lease_expires_at < database.now]
-    names = ("id", "claim_token", "attempt_count", "claimed_by")
+    names = ("id", "tenant_id", "claim_token", "attempt_count", "claimed_by")
     return [
         Row(((name, getattr(row, name)) for name in names), was_alone=row.status == "sending") for row in over[:limit]
     ]
@@ -267,7 +278,7 @@ def _next_probe(database: Database) -> list[Row]:
 
 STATEMENTS: Mapping[str, Statement] = {
     append._INSERT: _insert,
-    append._OTHERS: _others,
+    append._KNOWN: _known,
     "COPY sync_outbox": _copy,
     claim._CLAIM_ANY: _claim,
     claim._CLAIM_FROM: _claim,

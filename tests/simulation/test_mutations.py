@@ -22,6 +22,7 @@ FIRST = {
     "entrance_commits_before_the_bus_confirms": 397,
     "store_acknowledges_before_the_commit": 3639,
     "stores_whatever_comes": 897,
+    "digest_counts_what_was_delivered": 1,
 }
 SEEDS_MAX = 40
 

@@ -8,6 +8,7 @@ import msgspec
 
 from farmiq.audit.asking import Question, read
 from farmiq.audit.balance import Reading
+from farmiq.audit.records import KINDS
 from farmiq.console.neighbours import Neighbours
 
 T = TypeVar("T")
@@ -19,13 +20,18 @@ Answers = Callable[[dict[str, Any]], Answer]
 QUIET: dict[str, Answer] = {
     "/api/v1/ingress/sync-plan": {"mode": "raw"},
     "/api/v1/ingress/stats": {},
+    "/api/v1/ingress/limits": {"limited": []},
+    "/api/v1/ingress/refusals": {"refusals": []},
     "/api/v1/ingestion/stats": {},
     "/api/v1/bus/queues": {"queues": []},
     "/api/v1/tenants": {"tenants": []},
     "/api/v1/accounts": {"devices": [], "retired_samples": 0},
+    "/api/v1/content": {"blocks": []},
+    **{f"/api/v1/records/{kind.name}/days": {"days": []} for kind in KINDS},
     "/api/v1/devices": {"devices": []},
     "/api/v1/dlq": {"queues": []},
     "/api/v1/sync/waiting": {"events": [], "is_complete": True},
+    "/api/v1/sync/held": {"edge_cluster_id": "edge-1", "is_tenant_refused": False, "held": []},
     "/api/v1/sync/media": {"entries": []},
     "/api/v1/media": {"pictures": [], "media": []},
     "/api/v1/media-days": {"days": []},

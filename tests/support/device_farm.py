@@ -18,7 +18,8 @@ from farmiq.cli.device_edge import Edge, find_edge, origin_of
 from farmiq.edge.ingress_gateway.issuing import Issued
 from farmiq.stack.home import Home
 from farmiq.stack.mosquitto import MqttRefused, log_in
-from farmiq.stack.mosquitto_users import password_file, rules_file
+from farmiq.stack.mosquitto_users import access_file, password_file
+from farmiq.stack.secrets import load_or_create
 from farmiq.stack.state import ChildState, StackState, write_state
 from support.mosquitto import Broker
 
@@ -32,7 +33,7 @@ class DeviceFarm:
         self.home = home
         self.broker = broker
         self._environment: dict[str, str] = {}
-        self.files = [path(home.server_folder("mosquitto")) for path in (password_file, rules_file)]
+        self.files = [path(home.server_folder("mosquitto")) for path in (password_file, access_file)]
 
     def start(self) -> None:
         self.broker.start()
@@ -93,8 +94,9 @@ def farm(run_folder: Path, tmp_path: Path, edge_url: str) -> Iterator[DeviceFarm
     home.create()
     with home.lock_file.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        farm = DeviceFarm(home, Broker(home.server_folder("mosquitto"), run_folder))
-        farm.tell(EDGE_DATABASE_URL=edge_url)
+        keeper_password = load_or_create(home.secrets_file).mqtt_keeper
+        farm = DeviceFarm(home, Broker(home.server_folder("mosquitto"), run_folder, keeper_password))
+        farm.tell(EDGE_DATABASE_URL=edge_url, MQTT_URL=f"mqtt://127.0.0.1:{farm.broker.services_port}")
         farm.start()
         yield farm
         farm.broker.stop()

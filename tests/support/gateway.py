@@ -5,13 +5,14 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.error import HTTPError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 from uuid import UUID
 
+from farmiq.contracts import event_types
 from farmiq.contracts.ack import DeviceAck
 from farmiq.edge.ingress_gateway import devices
 from farmiq.kit.mqtt import Message, MqttClient
-from farmiq.kit.postgres import Pool
+from farmiq.kit.postgres import Connection, Pool
 from support.ack_listener import AckListener
 from support.mosquitto import Broker
 from support.service_process import ServiceProcess
@@ -50,11 +51,21 @@ async def register(pool: Pool, *device_ids: str) -> None:
             await devices.register(
                 connection, tenant_id="demo", farm_id="farm-1", barn_id="barn-1", device_id=device_id, kind="node"
             )
+        await forget_announcements(connection)
+
+
+async def forget_announcements(connection: Connection) -> None:
+    """For tests that look at what the devices send: that they were registered is not in the outbox any more."""
+    await connection.execute(
+        "UPDATE sync_outbox SET status = 'dlq' WHERE event_type = $1", event_types.DEVICE_REGISTERED
+    )
+    await connection.execute("DELETE FROM sync_outbox WHERE event_type = $1", event_types.DEVICE_REGISTERED)
 
 
 def ask(gateway: ServiceProcess, path: str) -> tuple[int, Any]:
+    request = Request(f"{gateway.url}{path}", headers={"Authorization": f"Bearer {ADMIN_TOKEN}"})  # noqa: S310 - our own
     try:
-        with urlopen(f"{gateway.url}{path}", timeout=10) as answer:  # noqa: S310 - our own loopback address
+        with urlopen(request, timeout=10) as answer:  # noqa: S310 - our own loopback address
             return answer.status, json.load(answer)
     except HTTPError as refusal:
         with refusal:

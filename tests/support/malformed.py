@@ -194,7 +194,10 @@ def _wrong_station_messages(rng: random.Random) -> Iterator[Malformed]:
             yield Malformed(f"{name}: payload.{case}", kind.topic, message, code)
         for field, value in (("tenant_id", "other"), ("device_id", "node-9"), ("event_type", "weighvision.unheard")):
             message = good_message(kind, _new_id(rng), **{field: value})
-            yield Malformed(f"{name}: {field} {value} in the body", kind.topic, message, "topic_mismatch")
+            # Whose station it is, the register says.
+            is_for_the_register = field == "device_id" and kind.topic.startswith("iot/weighvision/")
+            code = "not_provisioned" if is_for_the_register else "topic_mismatch"
+            yield Malformed(f"{name}: {field} {value} in the body", kind.topic, message, code)
         for place, tenant, device in (
             ("other/farm-1/barn-1/node-1", "other", "node-1"), ("demo/farm-1/barn-2/node-1", "demo", "node-1"),
             ("demo/farm-1/barn-1/node-0", "demo", "node-0"), ("demo/farm-1/barn-1/revoked-1", "demo", "revoked-1"),

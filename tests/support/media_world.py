@@ -101,6 +101,10 @@ class Station:
         """The same station, at another replica."""
         return Station(self._session, url, self._token, self.origin)
 
+    def beside(self, origin: Origin, token: str) -> "Station":
+        """Another device at the same service."""
+        return Station(self._session, self.url, token, origin)
+
     async def call(self, method: str, path: str, token: str | None = None, **options: Any) -> Answer:
         headers = {"authorization": f"Bearer {token or self._token}"}
         async with self._session.request(method, f"{self.url}{path}", headers=headers, **options) as answer:

@@ -31,11 +31,12 @@ class Client:
         self.paho.loop_start()
         wait_for(self.paho.is_connected, what="the connection")
 
-    def subscribe(self, topic: str) -> None:
-        done: queue.Queue[None] = queue.Queue()
-        self.paho.on_subscribe = lambda *_: done.put(None)
+    def subscribe(self, topic: str) -> bool:
+        """Whether the broker granted it."""
+        granted: queue.Queue[bool] = queue.Queue()
+        self.paho.on_subscribe = lambda _client, _data, _mid, codes, _properties: granted.put(not codes[0].is_failure)
         self.paho.subscribe(topic, qos=1)
-        done.get(timeout=10)
+        return granted.get(timeout=10)
 
     def publish(self, topic: str, payload: bytes = b"x", retain: bool = False) -> None:
         """Returns when the broker has acknowledged, which it also does for a message that it then drops."""

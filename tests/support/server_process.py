@@ -45,6 +45,7 @@ class ServerProcess:
                 cwd="/",
                 env=self.server.environment() | {MARKER: str(self._home)},
                 start_new_session=True,
+                umask=0o077,
             )
         run_apart(lambda: self._until_healthy(seconds))
 

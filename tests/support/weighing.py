@@ -25,6 +25,7 @@ from farmiq.kit.ids import new_id
 from farmiq.kit.mqtt import Message
 from farmiq.kit.postgres import Pool
 from farmiq.timeseries.stream import Origin
+from support.gateway import forget_announcements
 from support.telemetry import raw_message
 
 STATION = Origin("demo", "farm-1", "barn-1", "station-1")
@@ -118,6 +119,7 @@ async def register_stations(pool: Pool, *origins: Origin) -> None:
                 device_id=origin.device_id,
                 kind="weigh-station",
             )
+        await forget_announcements(connection)
 
 
 async def presign(pool: Pool, origin: Origin, media_id: UUID, session_id: UUID | None = None) -> None:

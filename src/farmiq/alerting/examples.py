@@ -38,6 +38,10 @@ _EDGE: Final = 'job="edge-telemetry-timeseries"'
 _CLOUD: Final = 'job="cloud-telemetry-service"'
 _GATEWAY: Final = 'job="edge-ingress-gateway"'
 _QUEUE: Final = "farmiq.cloud-telemetry-service.telemetry.queue"
+_HELD: Final = {"tenant": "demo", "device": "node-1", "edge": "edge-2", "owner": "edge-1"}
+_HELD_SERIES: Final = (
+    'farmiq_ingestion_held_devices{job="cloud-ingestion",tenant="demo",device="node-1",edge="edge-2",owner="edge-1"}'
+)
 _DLQ: Final = "farmiq.cloud-telemetry-service.dlq.queue"
 
 WARNING: Final[Raised] = ("warning", {})
@@ -149,6 +153,15 @@ EXAMPLES: Final = (
         ),
     ),
     Example(
+        "a device of which another edge sends something is a warning until it is moved",
+        {_HELD_SERIES: ((None, 4), (1, 4), (None, 4))},
+        (
+            Expected(0.75, "FarmiqDeviceHeld"),
+            Expected(1, "FarmiqDeviceHeld", (("warning", _HELD),)),
+            Expected(2, "FarmiqDeviceHeld"),
+        ),
+    ),
+    Example(
         "a spool that will be full within a day is a warning, within two hours critical; one that is delivered never",
         {f"farmiq_spool_runway_seconds{{{_EDGE}}}": ((float("inf"), 4), (86_399, 8), (7199, 8), (86_400, 4))},
         (
@@ -172,11 +185,43 @@ EXAMPLES: Final = (
     ),
     Example(
         "messages over a limit are an alert for a quarter of an hour",
-        {f"farmiq_ingress_throttled_total{{{_GATEWAY}}}": ((0, 4), (700, 100))},
+        {f'farmiq_ingress_throttled_total{{{_GATEWAY},reason="rate"}}': ((0, 4), (700, 100))},
         (
             Expected(0.75, "FarmiqDeviceThrottled"),
             Expected(1, "FarmiqDeviceThrottled", (WARNING,)),
             Expected(18, "FarmiqDeviceThrottled"),
+        ),
+    ),
+    Example(
+        "a disk below twice its floor is a warning, below the floor critical, and neither when there is room",
+        {f"farmiq_edge_disk_floor{{{_GATEWAY}}}": ((0, 4), (1, 4), (2, 4), (0, 20))},
+        (
+            Expected(0.75, "FarmiqEdgeDiskFloor"),
+            Expected(1.5, "FarmiqEdgeDiskFloor", (WARNING,)),
+            Expected(2.5, "FarmiqEdgeDiskFloor", (WARNING, CRITICAL)),
+            Expected(5, "FarmiqEdgeDiskFloor"),
+        ),
+    ),
+    Example(
+        "what the broker refuses for ten minutes without a break is told by kind",
+        {
+            f'farmiq_broker_refused_devices{{{_GATEWAY},kind="publish_denied"}}': ((0, 4), (2, 48)),
+            f'farmiq_broker_refused_devices{{{_GATEWAY},kind="connection_replaced"}}': ((0, 4), (1, 20), (0, 28)),
+        },
+        (
+            Expected(10.75, "FarmiqBrokerRefusals"),
+            Expected(11, "FarmiqBrokerRefusals", (("warning", {"kind": "publish_denied"}),)),
+        ),
+    ),
+    Example(
+        "three of the last rounds of test messages may have failed, four are critical",
+        {
+            f"farmiq_canary_recent_failures{{{_GATEWAY}}}": ((0, 4), (3, 4), (4, 4), (3, 4)),
+        },
+        (
+            Expected(1.75, "FarmiqCanaryLost"),
+            Expected(2, "FarmiqCanaryLost", (CRITICAL,)),
+            Expected(3, "FarmiqCanaryLost"),
         ),
     ),
     Example(

@@ -119,9 +119,28 @@ RULES: Final = (
     ),
     Rule(
         name="FarmiqDeviceThrottled",
-        summary="A device or a tenant sends more than its limit: what is over it waits on the device",
+        summary="A device or a tenant is over a limit: what is over it waits on the device",
         expression=Increase(metric="farmiq_ingress_throttled_total", window_seconds=15 * MINUTE),
         levels=(Level("warning", 0),),
+    ),
+    Rule(
+        name="FarmiqEdgeDiskFloor",
+        summary="The edge's disk is nearly full: devices keep their data until there is room again",
+        expression=Latest(metric="farmiq_edge_disk_floor"),
+        levels=(Level("warning", 0), Level("critical", 1)),
+    ),
+    Rule(
+        name="FarmiqBrokerRefusals",
+        summary="Devices go on trying what the broker refuses them ({kind})",
+        expression=Latest(metric="farmiq_broker_refused_devices", by=("kind",)),
+        levels=(Level("warning", 0, 10 * MINUTE),),
+    ),
+    Rule(
+        name="FarmiqCanaryLost",
+        summary="Test messages that go the way of devices' messages do not come back: devices' messages may be vanishing",
+        expression=Latest(metric="farmiq_canary_recent_failures"),
+        # Of the last 20. A broker or a gateway that starts again costs one or two.
+        levels=(Level("critical", 3),),
     ),
     Rule(
         name="FarmiqCloudUnreachable",
@@ -138,6 +157,12 @@ RULES: Final = (
             where={"code": "HTTP_401|HTTP_403|HTTP_404|HTTP_405|HTTP_407|HTTP_415|NOT_THE_CLOUD"},
         ),
         levels=(Level("critical", 0, MINUTE),),
+    ),
+    Rule(
+        name="FarmiqDeviceHeld",
+        summary="Edge {edge} sends of {device}, which belongs to edge {owner}: farmiq device move {device} --to {edge}",
+        expression=Latest(metric="farmiq_ingestion_held_devices", how="max", by=("tenant", "device", "edge", "owner")),
+        levels=(Level("warning", 0),),
     ),
     Rule(
         name="FarmiqPicturesGivenUp",

@@ -9,7 +9,10 @@ for again, and counts only when the same sequences look wrong each time.
 
 - `streams.py`    one stream: which of its sequences are where (pure)
 - `devices.py`    one device at one tier: coverage against aggregates and rows; single readings, hours (pure)
+- `content.py`    what samples say: digests of both tiers, and the samples of blocks that differ
+- `records.py`    weights, results and losses that both tiers have under one id
 - `weighings.py`  sessions and pictures (pure)
+- `held.py`       what the cloud does not take until a person decides
 - `findings.py`   what can be wrong, in words, and what has been wrong each time it was asked (pure)
 - `balance.py`    everything together, and the verdict (pure)
 - `answers.py`    what the tiers say, as far as it is needed

@@ -41,6 +41,44 @@ class Waiting(Struct, frozen=True):
     next: UUID | None = None
 
 
+class HeldEvents(Struct, frozen=True):
+    """Of one device or weigh session."""
+
+    code: str
+    events: int
+    device_id: str | None = None
+    session_id: UUID | None = None
+    message: str | None = None
+    since: datetime | None = None
+
+
+class Held(Struct, frozen=True):
+    edge_cluster_id: str
+    is_tenant_refused: bool
+    held: list[HeldEvents]
+
+
+class LimitedDevice(Struct, frozen=True):
+    device_id: str
+    messages: int
+    reason: str
+
+
+class Limits(Struct, frozen=True):
+    limited: list[LimitedDevice]
+
+
+class BrokerRefusal(Struct, frozen=True):
+    device_id: str
+    kind: str
+    count: int
+    last_at: datetime
+
+
+class Refusals(Struct, frozen=True):
+    refusals: list[BrokerRefusal]
+
+
 class Stats(Struct, frozen=True):
     duplicates: int = 0
 

@@ -14,8 +14,11 @@ from msgspec import Struct
 
 from farmiq.audit import answers
 from farmiq.audit.balance import DeadLetters, Reading, TenantReading
+from farmiq.audit.content import Tiers, read_content
 from farmiq.audit.devices import DeviceReading, Situation
+from farmiq.audit.held import GATEWAY, read_held, read_kept_out
 from farmiq.audit.outbox import SYNC, outbox
+from farmiq.audit.records import read_records
 from farmiq.audit.spools import local_spools
 from farmiq.audit.streams import NodeAccount
 from farmiq.audit.weighing_asking import CLOUD_MEDIA, MEDIA, SESSIONS, Scope, ask_cloud, ask_edge
@@ -26,7 +29,6 @@ from farmiq.timeseries.coverage import count, without
 
 EDGE: Final = "edge-telemetry-timeseries"
 CLOUD: Final = "cloud-telemetry-service"
-GATEWAY: Final = "edge-ingress-gateway"
 ENTRANCE: Final = "cloud-ingestion"
 
 HOURS_MAX: Final = timedelta(days=31)
@@ -110,11 +112,21 @@ async def _tenant(
     weighed = await ask_cloud(neighbours, scope)
     letters = await _dead_letters(neighbours, tenant_id, asked.device_id) if any(queue.dead for queue in bus) else []
     waiting = await outbox(neighbours, tenant_id, asked.asked_at, asked.device_id)
+    held = await read_held(neighbours, tenant_id, asked.device_id, waiting.waiting)
     edge = await _accounts(neighbours, EDGE, tenant_id, asked, window, on_devices)
+    contents = {}
+    if plan.mode != "aggregated":
+        contents = await read_content(
+            neighbours, Tiers(EDGE, CLOUD), tenant_id, asked.device_id, edge.devices, cloud.devices, is_deep=asked.is_exact,
+            notes=notes,
+        )  # fmt: skip
     registered = await _registered(neighbours, tenant_id, asked.device_id)
     weighings = await ask_edge(neighbours, scope, weighed, frozenset(waiting.sessions), registered.values())
+    waiting_types = {**waiting.others(is_dead=False), **waiting.others(is_dead=True)}
+    records = await read_records(neighbours, scope.query(), registered, waiting_types, notes)
     nodes, troubles = local_spools(_folders(asked, tenant_id, registered))
     notes += troubles
+    notes += await read_kept_out(neighbours, tenant_id, asked.device_id, asked.asked_at)
     strangers = {name: unacked for name in {*nodes} - {*registered} if (unacked := _unacked(nodes[name]))}
     situation = Situation(
         tenant_id=tenant_id,
@@ -134,6 +146,7 @@ async def _tenant(
             single_waiting=waiting.singles[name, False],
             single_dead=waiting.singles[name, True],
             single_old_in_outbox=waiting.old_singles[name],
+            content=contents.get(name),
         )
         for name in sorted(here & {*edge.devices, *cloud.devices, *nodes})
     ]
@@ -143,10 +156,12 @@ async def _tenant(
         situation=situation,
         devices=wanted,
         weighings=weighings,
+        records=records,
         dead_letters=letters,
         strangers=strangers,
         events_waiting=waiting.others(is_dead=False),
         events_dead=waiting.others(is_dead=True),
+        held=held,
         elsewhere=elsewhere,
         quiet=sorted(here - {one.device_id for one in wanted}),
     )

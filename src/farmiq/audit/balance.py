@@ -10,6 +10,8 @@ from msgspec.structs import replace
 from farmiq.audit.device_hours import explained
 from farmiq.audit.devices import DeviceBalance, DeviceReading, Situation, balance_device
 from farmiq.audit.findings import MISSING, Finding, found, lasting
+from farmiq.audit.held import HeldEvents
+from farmiq.audit.records import RecordReading, balance_records
 from farmiq.audit.streams import BusRoom, Place
 from farmiq.audit.weighings import WeighingBalance, WeighingReading, balance_weighings
 
@@ -29,10 +31,12 @@ class TenantReading(Struct, frozen=True, kw_only=True):
     situation: Situation
     devices: list[DeviceReading]
     weighings: WeighingReading | None = None
+    records: list[RecordReading] = []
     dead_letters: list[DeadLetters] = []
     events_waiting: dict[str, int] = {}
     """In the edge's outbox by type, without samples, which the devices' figures have."""
     events_dead: dict[str, int] = {}
+    held: list[HeldEvents] = []
     elsewhere: list[str] = []
     strangers: dict[str, int] = {}
     quiet: list[str] = []
@@ -74,6 +78,8 @@ class Balance(Struct, frozen=True, kw_only=True):
     elsewhere: list[str]
     notes: list[str]
     quiet: list[str] = []
+    held: list[HeldEvents] = []
+    """What waits for a person. It is in flight, and in the other figures."""
 
 
 def balance(reading: Reading, before: Sequence[Finding] | None = None) -> Balance:
@@ -93,6 +99,8 @@ def balance(reading: Reading, before: Sequence[Finding] | None = None) -> Balanc
             weighings.append(replace(weighed, findings=lasted))
             findings += lasted
         tenant_id = tenant.situation.tenant_id
+        recorded = balance_records(tenant_id, tenant.records, bus)
+        findings += recorded if before is None else lasting(before, recorded)
         findings += [
             found("not_registered", tenant_id, name, held, device_id=name) for name, held in tenant.strangers.items()
         ]
@@ -120,6 +128,7 @@ def balance(reading: Reading, before: Sequence[Finding] | None = None) -> Balanc
         elsewhere=[name for tenant in reading.tenants for name in tenant.elsewhere],
         notes=reading.notes,
         quiet=[name for tenant in reading.tenants for name in tenant.quiet],
+        held=[one for tenant in reading.tenants for one in tenant.held],
     )
 
 

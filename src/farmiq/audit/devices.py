@@ -5,7 +5,9 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from farmiq.audit.content import DeviceContent
 from farmiq.audit.device_hours import Hour, explained, hours_of
 from farmiq.audit.findings import Finding, found
 from farmiq.audit.streams import (
@@ -52,13 +54,15 @@ class DeviceReading(Struct, frozen=True, kw_only=True):
     single_waiting: int = 0
     single_dead: int = 0
     single_old_in_outbox: int = 0
+    content: DeviceContent | None = None
     earlier: Earlier | None = None
 
 
 class DeviceBalance(Struct, frozen=True, kw_only=True):
     """captured = stored + lost + in flight + dead-lettered + unexplained, where the last is the sum of what is missing.
 
-    `said_at`: its spool is elsewhere, and what it holds is what it said then."""
+    `said_at`: its spool is elsewhere, and what it holds is what it said then. Of the samples that both tiers have,
+    `content_alike` say the same, and of `content_unknown` that is not known."""
 
     tenant_id: str
     device_id: str
@@ -75,6 +79,8 @@ class DeviceBalance(Struct, frozen=True, kw_only=True):
     hours: list[Hour]
     findings: list[Finding]
     said_at: datetime | None = None
+    content_alike: int = 0
+    content_unknown: int = 0
 
 
 def balance_device(reading: DeviceReading, situation: Situation, bus: BusRoom) -> DeviceBalance:
@@ -87,6 +93,8 @@ def balance_device(reading: DeviceReading, situation: Situation, bus: BusRoom) -
     named = _Namer(situation.tenant_id, reading.device_id)
     findings = [finding for stream_id, one in streams.items() for finding in named.of_stream(stream_id, one)]
     findings += named.of_singles(singles)
+    content = reading.content or DeviceContent()
+    findings += named.of_content(content)
     rows = [finding for tier in ("edge", "cloud") for finding in _rows(reading, situation, tier, named)]
     hours = hours_of(reading.edge.hours if reading.edge else (), reading.cloud.hours if reading.cloud else ())
     findings += [*rows, *_hours_disagree(hours, reading, situation, [*streams.values(), singles], named)]
@@ -109,6 +117,8 @@ def balance_device(reading: DeviceReading, situation: Situation, bus: BusRoom) -
         hours=hours,
         findings=findings,
         said_at=max((node.said_at for node in reading.nodes.values() if node.said_at), default=None),
+        content_alike=content.alike,
+        content_unknown=content.unknown,
     )
 
 
@@ -144,6 +154,17 @@ class _Namer:
     def of_stream(self, stream_id: UUID, balance: StreamBalance) -> list[Finding]:
         parts = [*balance.missing, *balance.disagreements, Part("dead_letter", balance.dead)]
         return [finding for part in parts for finding in self.ranges(part, stream_id)]
+
+    def of_content(self, content: DeviceContent) -> list[Finding]:
+        findings = []
+        for one in content.differences:
+            kind = "content_differs" if one.tier is None else "rows_changed"
+            for span, samples in one.named:
+                (finding,) = self.ranges(Part(kind, [span]), one.stream_id, one.tier)
+                findings.append(
+                    replace(finding, count=samples, what="; ".join(filter(None, [finding.what, one.detail])))
+                )
+        return findings
 
     def of_singles(self, balance: StreamBalance) -> list[Finding]:
         parts = [*balance.missing, *balance.disagreements, Part("dead_letter", balance.dead)]

@@ -11,7 +11,7 @@ from farmiq.timeseries.coverage import Span, count, normalise, shared
 
 
 class Words(Struct, frozen=True):
-    """`what` it means, where it was `last_seen`, and what helps."""
+    """`what` it means, where it was `last_seen`, and what helps. DEVICE stands for the device that it is about."""
 
     what: str
     last_seen: str
@@ -99,6 +99,32 @@ WORDS: Final[Mapping[str, Words]] = {
         "in telemetry_agg",
         "farmiq audit --deep compares the rows of both tiers with their coverage",
     ),
+    "content_differs": Words(
+        "both tiers have them, with another time, metric or value",
+        "in the databases of both tiers, and not the same",
+        "farmiq audit --deep names a tier whose rows were changed after they were stored; if it names none, something else came "
+        "to the cloud first under these sequences: farmiq device owners DEVICE shows whose it is, and who else sends of it",
+    ),
+    "rows_changed": Words(
+        "rows are not what this tier has stored: they were changed behind the service's back",
+        "in telemetry_raw",
+        "restore telemetry_raw from a backup, or these rows from the other tier: GET /api/v1/streams/STREAM/samples has them",
+    ),
+    "record_differs": Words(
+        "both tiers have it under one id, and it does not say the same",
+        "in the databases of both tiers, and not the same",
+        "restore the table from a backup of the tier that is wrong; farmiq device owners DEVICE shows who else sends of it",
+    ),
+    "record_missing": Words(
+        "the edge has it; no event of its kind waits in the outbox, and the cloud does not have it",
+        "in the edge's database, and taken by cloud-ingestion",
+        "farmiq dlq ls --service cloud-telemetry-service",
+    ),
+    "record_surplus": Words(
+        "the cloud has it of a device of this edge, and the edge has not: it was restored from a backup, or another edge sent it",
+        "in the cloud's database",
+        "farmiq device owners DEVICE shows whose it is, and who else sends of it",
+    ),
     "dead_letter": Words(
         "given up by the edge's outbox, because the cloud refused them: they wait for a person",
         "in the edge's outbox",
@@ -162,6 +188,9 @@ CERTAIN: Final = frozenset(
         "stored_twice",
         "not_covered",
         "single_rows_differ",
+        "content_differs",
+        "rows_changed",
+        "record_differs",
         "not_registered",
         "dead_letter",
         "dead_event",
@@ -217,7 +246,7 @@ def found(
         count=count_,
         what=words.what,
         last_seen=words.last_seen,
-        fix=words.fix,
+        fix=words.fix if device_id is None else words.fix.replace("DEVICE", device_id),
         device_id=device_id,
         tier=tier,
         stream_id=stream_id,

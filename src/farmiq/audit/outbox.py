@@ -26,11 +26,14 @@ class Outbox:
         self._asked_at = asked_at
         self.sessions: set[UUID] = set()
         """Those that an event waits of, given up or not."""
+        self.waiting = 0
+        """Events that were not given up."""
         self._others: Counter[tuple[str, bool]] = Counter()
         self._spans: dict[tuple[UUID, bool], list[Span]] = {}
 
     def add(self, events: list[answers.WaitingEvent]) -> None:
         for event in events:
+            self.waiting += not event.is_dead
             if event.session_id is not None:
                 self.sessions.add(event.session_id)
             if event.event_type not in SAMPLES:
@@ -48,7 +51,7 @@ class Outbox:
     def packs(self) -> dict[UUID, Packs]:
         """Which samples are in packs, by stream."""
         return {
-            stream_id: Packs(self._spans.get((stream_id, False), []), self._spans.get((stream_id, True), []))
+            stream_id: Packs(*(normalise(self._spans.get((stream_id, is_dead), [])) for is_dead in (False, True)))
             for stream_id, _ in self._spans
         }
 

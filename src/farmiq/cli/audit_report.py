@@ -1,6 +1,7 @@
 """What an audit tells: one sentence, a line for each device, each thing that is wrong, and the exit code."""
 
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,6 +12,7 @@ from farmiq.audit.balance import Balance
 from farmiq.audit.device_hours import Hour
 from farmiq.audit.devices import DeviceBalance
 from farmiq.audit.findings import Finding
+from farmiq.audit.held import HeldEvents
 from farmiq.audit.streams import PLACES, Place
 from farmiq.audit.weighings import WeighingBalance
 from farmiq.cli import exits
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 DEVICES_SHOWN = 50
 HOURS_SHOWN = 12
 FINDINGS_SHOWN = 20
+HELD_SHOWN = 20
 ELSEWHERE_SHOWN = 20
 
 
@@ -76,6 +79,17 @@ def finding_lines(finding: Finding) -> list[str]:
     ]
 
 
+def held_lines(held: HeldEvents) -> list[str]:
+    subject = held.device_id or held.session_id or held.tenant_id
+    since = f" since {held.since:%Y-%m-%d %H:%M:%S} UTC" if held.since else ""
+    events = "event" if held.events == 1 else "events"
+    return [
+        f"⏸ {subject}: {held.events:,} {events}{since}, in flight until a person decides",
+        f"  {held.message} ({held.reason})",
+        f"  do this: {held.command}",
+    ]
+
+
 def _show(verdict: Balance) -> None:
     say(f"farmiq {__version__}\n")
     say(sentence(verdict))
@@ -90,6 +104,9 @@ def _show(verdict: Balance) -> None:
     for finding in verdict.findings[:FINDINGS_SHOWN]:
         say("\n" + "\n".join(finding_lines(finding)))
     _and_more(len(verdict.findings) - FINDINGS_SHOWN, "findings")
+    for held in verdict.held[:HELD_SHOWN]:
+        say("\n" + "\n".join(held_lines(held)))
+    _and_more(len(verdict.held) - HELD_SHOWN, "devices and sessions that are held")
     say()
     for note in notes(verdict):
         say(f"· {note}")
@@ -132,6 +149,15 @@ def notes(verdict: Balance) -> list[str]:
     found[0] += (
         f"{verdict.stored_twice:,}." if not uncounted else f"{verdict.stored_twice:,} of the rows that were counted."
     )
+    alike, unknown = (sum(map(attrgetter(f"content_{name}"), verdict.devices)) for name in ("alike", "unknown"))
+    if alike or unknown:
+        found.append(
+            f"Content: {alike:,} samples have the same time, metric and value at both tiers, by digest or row."
+        )
+    if unknown:
+        found[-1] += (
+            f" {unknown:,} were not compared: stored before there were digests, or their block is not full yet."
+        )
     if verdict.events_waiting:
         waiting = ", ".join(f"{count:,} {name}" for name, count in sorted(verdict.events_waiting.items()))
         found.append(f"Other events that wait in the edge's outbox: {waiting}.")

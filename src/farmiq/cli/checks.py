@@ -94,7 +94,7 @@ def check_program(name: str, find: Callable[[], str], replaced_by: str, environ:
 def check_programs(environ: Mapping[str, str]) -> list[Check]:
     """The real servers behind the farm."""
     needed: list[tuple[str, Callable[[], str], str]] = [
-        ("mosquitto", binaries.mosquitto, "MQTT_URL"),
+        ("mosquitto", lambda: binaries.mosquitto_plugin() and binaries.mosquitto(), "MQTT_URL"),
         ("rabbitmq", binaries.rabbitmq_server, "AMQP_URL"),
         ("erlang", binaries.epmd, "AMQP_URL"),
         ("postgresql", lambda: binaries.postgres("postgres"), "DATABASE_URL"),

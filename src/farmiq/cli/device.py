@@ -1,3 +1,5 @@
+import sys
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,24 +37,32 @@ def add(
     farm: Annotated[str | None, typer.Option(help="Default: that of the farm which runs here.")] = None,
     barn: Annotated[str | None, typer.Option(help="Default: that of the farm which runs here.")] = None,
     kind: Annotated[Kind, typer.Option(help="What it is: decides which topics it may write to.")] = Kind.NODE,
+    station_id: Annotated[
+        str | None, typer.Option(help="A weigh station's name in topics and pictures. Default: its device id.")
+    ] = None,
     output: Output = None,
     as_json: AsJson = False,
 ) -> None:
     """Let a device in, and print what to type on it.
 
     Both secrets are shown this once and kept nowhere, but for the broker login: a farm that runs here keeps it for
-    `farmiq send`, in a file of its home that only you can read. The database is DATABASE_URL and the broker MQTT_URL when these
+    `farmiq send`, in a file of its home that only you can read. Warns when it is known here that the edge may not deliver for
+    the tenant. The database is DATABASE_URL and the broker MQTT_URL when these
     are set, else those of the farm which runs on this machine.
     """
     import asyncio
 
-    from farmiq.cli.device_changes import add_device
+    from farmiq.cli.device_changes import add_device, missing_grant
     from farmiq.cli.device_edge import find_edge, origin_of
 
     edge = find_edge()
     origin = origin_of(edge, device_id, tenant, farm, barn)
+    grant_command = asyncio.run(missing_grant(edge, origin.tenant_id))
     with secret_writer(output) as write:
-        write(_issued_text(edge, asyncio.run(add_device(edge, origin, kind)), as_json=as_json))
+        write(_issued_text(edge, asyncio.run(add_device(edge, origin, kind, station_id)), as_json=as_json))
+    if grant_command:
+        what = f"the cloud takes nothing of tenant {origin.tenant_id} from this edge yet: what {device_id} sends waits here."
+        sys.stderr.write(f"warning: {what}\n  fix: {grant_command}\n")
 
 
 @device.command()
@@ -97,6 +107,131 @@ def revoke(device_id: DeviceId, as_json: AsJson = False) -> None:
     say(f"{device_id} is out: nothing that it sends is accepted any more. Its data stays.")
     if isinstance(edge.broker, ForeignBroker):
         say(out_of_the_broker(edge.broker.host, edge.broker.port, device_id))
+
+
+@device.command()
+def move(
+    to: Annotated[str, typer.Option(metavar="EDGE_ID", help="The edge that delivers what it sends from now on.")],
+    device_id: Annotated[str | None, typer.Argument(metavar="[DEVICE_ID]", help="As the cloud knows it.")] = None,
+    is_all: Annotated[bool, typer.Option("--all", help="Every device of the edge that --from names.")] = False,
+    from_edge: Annotated[
+        str | None, typer.Option("--from", metavar="EDGE_ID", help="With --all: the edge that has them now.")
+    ] = None,
+    tenant: Annotated[
+        str | None,
+        typer.Option(
+            help="Needed when several tenants have a device of this id. With --all: only this tenant's devices."
+        ),
+    ] = None,
+    backlog_days: Annotated[
+        int,
+        typer.Option(min=0, max=3650, help="For how long the edge that had it may still deliver what it had before."),
+    ] = 30,
+    backlog_before: Annotated[
+        datetime | None,
+        typer.Option(metavar="TIME", help="What occurred before this time, in UTC, is its backlog. Default: now."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --all: do not ask before moving.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Give a device, or all of an edge, to another edge, in the cloud.
+
+    What the new edge holds of it goes out by itself. The edge that had it may still deliver what occurred before, and finish the
+    weigh sessions that it had begun; with `--backlog-days 0` it may not. The same command again changes nothing; each move is
+    recorded. `--all --from EDGE_ID` is for an edge whose box was replaced under another id: killed half-way, the same command
+    moves the rest. The database is CLOUD_DATABASE_URL (or CLOUD_DATABASE_URL_FILE) when it is set, else that of the farm which
+    runs on this machine.
+    """
+    from datetime import UTC
+
+    from farmiq.cli.errors import BadUsage
+
+    before = None if backlog_before is None else backlog_before.replace(tzinfo=UTC)
+    if is_all and from_edge is not None and device_id is None and from_edge != to:
+        _move_all(from_edge, to, tenant, backlog_days, before, is_confirmed=yes, as_json=as_json)
+    elif device_id is not None and not is_all and from_edge is None:
+        _move_one(device_id, to, tenant, backlog_days, before, as_json=as_json)
+    else:
+        raise BadUsage(
+            "which devices?",
+            why="It is one device, or all of one edge that go to another one.",
+            fix="farmiq device move DEVICE_ID --to EDGE_ID, or farmiq device move --all --from EDGE_ID --to ANOTHER",
+        )
+
+
+def _move_one(
+    device_id: str, to: str, tenant: str | None, backlog_days: int, before: datetime | None, *, as_json: bool
+) -> None:
+    import asyncio
+
+    import msgspec
+
+    from farmiq.cli.edge_changes import move_device
+    from farmiq.cli.edge_cloud import find_cloud
+
+    moved = asyncio.run(move_device(find_cloud(), device_id, to, tenant, backlog_days, before))
+    if as_json:
+        say_json(msgspec.to_builtins(moved))
+    elif moved is None:
+        say(f"{device_id} belongs to {to} already.")
+    else:
+        say(f"{device_id} belongs to {to} now.")
+        if moved.from_edge is not None and moved.backlog_until > moved.moved_at:
+            say(
+                f"{moved.from_edge} may deliver what occurred before {moved.backlog_before:%Y-%m-%d %H:%M:%S} UTC,"
+                f" until {moved.backlog_until:%Y-%m-%d}."
+            )
+
+
+def _move_all(
+    from_edge: str,
+    to: str,
+    tenant: str | None,
+    backlog_days: int,
+    before: datetime | None,
+    *,
+    is_confirmed: bool,
+    as_json: bool,
+) -> None:
+    import asyncio
+
+    from farmiq.cli.edge_changes import count_devices, move_devices
+    from farmiq.cli.edge_cloud import find_cloud
+
+    def show(moved: int) -> None:
+        sys.stderr.write(f"{moved:,} of {count:,} moved\n")
+
+    cloud = find_cloud()
+    count = asyncio.run(count_devices(cloud, from_edge, tenant))
+    if count and not is_confirmed:
+        typer.confirm(f"Give {count:,} devices of {from_edge} to {to}?", abort=True, err=True)
+    moved = asyncio.run(move_devices(cloud, from_edge, to, tenant, backlog_days, before, show))
+    if as_json:
+        say_json({"from_edge": from_edge, "to_edge": to, "moved": moved})
+    else:
+        say(f"{moved:,} devices of {from_edge} belong to {to} now.")
+
+
+@device.command()
+def owners(
+    device_id: Annotated[str | None, typer.Argument(metavar="[DEVICE_ID]", help="Only this one.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List which edge each device belongs to in the cloud, and which other edges send something of it."""
+    import asyncio
+
+    import msgspec
+
+    from farmiq.cli.device_table import show_owners
+    from farmiq.cli.edge_changes import device_owners
+    from farmiq.cli.edge_cloud import find_cloud
+
+    rows = asyncio.run(device_owners(find_cloud(), device_id, tenant))
+    if as_json:
+        say_json(msgspec.to_builtins(rows))
+    else:
+        show_owners(rows)
 
 
 @device.command("ls")

@@ -91,10 +91,11 @@ def _edge_of_home(environ: Mapping[str, str]) -> Edge:
         )
     known = environment(home)
     broker = next((child for child in state.children if child.name == "mosquitto"), None)
-    if broker is None or broker.port is None:
+    services_port = urlsplit(known.get("MQTT_URL", "")).port
+    if broker is None or broker.port is None or services_port is None:
         return Edge(known["EDGE_DATABASE_URL"], _foreign(known["MQTT_URL"]), known)
     entrance = urlsplit(known.get("MQTT_DEVICE_URL", "")).port
-    return Edge(known["EDGE_DATABASE_URL"], BrokerOfHome(home, broker.port, entrance), known)
+    return Edge(known["EDGE_DATABASE_URL"], BrokerOfHome(home, broker.port, services_port, entrance), known)
 
 
 def _foreign(mqtt_url: str) -> ForeignBroker:

@@ -15,7 +15,7 @@ _WHERE = {
 
 
 def as_data(issued: "Issued") -> dict[str, Any]:
-    """The contract of `--json`. A broker that others run needs two entries more, which are for them."""
+    """The contract of `--json`. A broker that others run needs three entries more, which are for them."""
     device = issued.device
     told: dict[str, Any] = {
         "device_id": device.device_id,
@@ -31,6 +31,7 @@ def as_data(issued: "Issued") -> dict[str, Any]:
     if not issued.broker.is_kept:
         told["broker_password_line"] = issued.login.password_line
         told["broker_rule_lines"] = list(issued.login.rule_lines)
+        told["broker_commands"] = list(issued.login.commands)
     return told
 
 

@@ -9,6 +9,7 @@ from farmiq.cli.terminal import console, own_name, put, say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from farmiq.cloud.ingestion.device_moves import DeviceOwner
     from farmiq.edge.ingress_gateway.devices import Device
 
 
@@ -43,6 +44,22 @@ def show(devices: "Sequence[Device]", heard: "dict[str, Liveness] | Unknown") ->
     put(console(), table)
     if isinstance(heard, Unknown):
         say(f"When they were last heard is not known: {heard.reason}")
+
+
+def show_owners(owners: "Sequence[DeviceOwner]") -> None:
+    from rich.table import Table
+
+    if not owners:
+        say("No edge has registered or delivered such a device.")
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in ("device", "tenant", "edge", "by", "since", "held from"):
+        table.add_column(column, no_wrap=column == "device", overflow="fold")
+    for one in owners:
+        held = ", ".join(one.held_edges) or "-"
+        by = one.came_by.replace("_", " ")
+        table.add_row(one.device_id, one.tenant_id, one.edge_cluster_id, by, _moment(one.since), held)
+    put(console(), table)
 
 
 def _heard(device: "Device", heard: "dict[str, Liveness] | Unknown") -> str:

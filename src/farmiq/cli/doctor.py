@@ -19,7 +19,8 @@ MARKS = {"ok": "[green]✔[/]", "warning": "[yellow]![/]", "failed": "[red]✗[/
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the checks as JSON.")] = False) -> None:
     """Check this machine and its farm, and say what to repair.
 
-    Exit code 1 when something has failed; warnings alone give 0.
+    At the broker it tries what a hostile device would, with a login that lives for the trial; at a broker that is not ours
+    with the login in DOCTOR_MQTT_URL. Exit code 1 when something has failed; warnings alone give 0.
     """
     import os
 
@@ -31,7 +32,9 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the check
     from dataclasses import asdict
 
     from farmiq.cli.checks import Verdict, worst
+    from farmiq.kit import logging
 
+    logging.configure("CRITICAL")  # clients of the servers log for services; what they find is among the checks
     checks = list(examine(home))
     if as_json:
         say_json([asdict(check) for check in checks])
@@ -44,8 +47,9 @@ def examine(home: "Home") -> "Iterator[Check]":
     import os
 
     from farmiq.cli import checks, farm_checks
+    from farmiq.cli.broker_trial import trial_checks
     from farmiq.cli.running import is_running
-    from farmiq.cli.status import intake_remark
+    from farmiq.cli.status import canary_remark, intake_remark, limits_remark
     from farmiq.stack.control import read_state
     from farmiq.stack.ports import is_free
     from farmiq.stack.processes import leftovers
@@ -65,6 +69,55 @@ def examine(home: "Home") -> "Iterator[Check]":
     yield farm_checks.check_leftovers(state, leftovers(home.path))
     if is_running(state):
         yield farm_checks.check_intake(intake_remark(home))
+        yield farm_checks.check_limits(limits_remark(home))
+        yield farm_checks.check_canary(canary_remark(home))
+        yield from trial_checks(os.environ)
+        yield from row_securities(home)
+        yield from refused_tenants(home)
+
+
+def row_securities(home: "Home") -> "Iterator[Check]":
+    import asyncio
+
+    from farmiq.cli import farm_checks
+    from farmiq.kit.postgres import AWAY
+    from farmiq.kit.tenant_reads import missing_role_at
+    from farmiq.stack.control import environment
+
+    urls = environment(home)
+    for tier in ("edge", "cloud"):
+        try:
+            yield farm_checks.check_row_security(
+                tier, asyncio.run(missing_role_at(urls[f"{tier.upper()}_DATABASE_URL"]))
+            )
+        except AWAY:  # PostgreSQL has a check of its own
+            continue
+
+
+def refused_tenants(home: "Home") -> "Iterator[Check]":
+    """Those of which edge-sync-forwarder has an alert. Nothing while PostgreSQL is away, which has a check of its own."""
+    import asyncio
+
+    import asyncpg
+
+    from farmiq.cli import farm_checks
+    from farmiq.edge.alerts import open_commands
+    from farmiq.kit.postgres import AWAY
+    from farmiq.stack.control import environment
+
+    async def commands() -> dict[str, str]:
+        connection = await asyncpg.connect(environment(home)["EDGE_DATABASE_URL"], timeout=5, command_timeout=5)
+        try:
+            return {name: it for name, it in (await open_commands(connection, "tenant_not_granted")).items() if name}
+        finally:
+            await connection.close(timeout=5)
+
+    try:
+        yield farm_checks.check_tenants(asyncio.run(commands()))
+    except AWAY:
+        return
+    except asyncpg.UndefinedTableError:  # the first start has not made the tables yet
+        return
 
 
 def lock_file() -> "Path | None":

@@ -92,6 +92,47 @@ def revoke(
         say(f"It is still let in with {', '.join(alive)}.")
 
 
+@edge.command()
+def grant(
+    edge_id: EdgeId,
+    tenant: Annotated[str, typer.Option(help="For whom it may deliver from now on.")],
+    as_json: AsJson = False,
+) -> None:
+    """Let an edge deliver for one more tenant.
+
+    What waits at the edge for that tenant goes out by itself. Doing it again changes nothing; each change is recorded.
+    """
+    _set_grant(edge_id, tenant, is_granted=True, as_json=as_json)
+
+
+@edge.command()
+def ungrant(
+    edge_id: EdgeId,
+    tenant: Annotated[str, typer.Option(help="For whom it may no longer deliver.")],
+    as_json: AsJson = False,
+) -> None:
+    """Let an edge no longer deliver for a tenant.
+
+    The next request is refused; the edge keeps what it could not deliver. Doing it again changes nothing; each change is
+    recorded.
+    """
+    _set_grant(edge_id, tenant, is_granted=False, as_json=as_json)
+
+
+def _set_grant(edge_id: str, tenant: str, *, is_granted: bool, as_json: bool) -> None:
+    import asyncio
+
+    from farmiq.cli.edge_changes import set_grant
+    from farmiq.cli.edge_cloud import find_cloud
+
+    is_changed = asyncio.run(set_grant(find_cloud(), edge_id, tenant, is_granted=is_granted))
+    if as_json:
+        say_json({"edge_cluster_id": edge_id, "tenant_id": tenant, "is_granted": is_granted, "is_changed": is_changed})
+        return
+    now = "" if is_changed else "already "
+    say(f"{edge_id} {now}may deliver for {tenant}." if is_granted else f"{edge_id} {now}may not deliver for {tenant}.")
+
+
 @edge.command("ls")
 def list_edges(as_json: AsJson = False) -> None:
     """List the edges with their tokens, also those that have ended."""

@@ -46,10 +46,39 @@ def check_leftovers(state: StackState, processes: Sequence[Process]) -> Check:
     )
 
 
+def check_limits(remark: str | None) -> Check:
+    if remark is None:
+        return good("edge limits", "no device was over a limit in the last hour")
+    return Check("edge limits", Verdict.WARNING, f"{remark}: the devices keep it", "farmiq logs edge-ingress-gateway")
+
+
+def check_tenants(commands: Mapping[str, str]) -> Check:
+    """`commands`: by tenant whose batches the cloud refuses, what lets this edge deliver for it."""
+    if not commands:
+        return good("tenants", "the cloud refuses none of this edge's")
+    found = f"the cloud takes nothing of {', '.join(commands)} from this edge: what devices send waits here"
+    return Check("tenants", Verdict.WARNING, found, "; ".join(commands.values()))
+
+
 def check_intake(remark: str | None) -> Check:
     if remark is None:
         return good("cloud intake", "takes events")
     return Check("cloud intake", Verdict.WARNING, remark, "farmiq cloud resume")
+
+
+def check_canary(remark: str | None) -> Check:
+    if remark is None:
+        return good("canary", "test messages come back from the gateway")
+    fix = "docs/operations/runbook.md#farmiqcanarylost"
+    return Check("canary", Verdict.FAILED, f"devices' messages may be vanishing: {remark}", fix)
+
+
+def check_row_security(tier: str, role_sql: str | None) -> Check:
+    name = f"{tier} row security"
+    if role_sql is None:
+        return good(name, "queries read as a role that sees the tenants of the request only")
+    found = "the role that queries read as is missing: a query without its tenant would show every tenant"
+    return Check(name, Verdict.WARNING, found, f"as a superuser of PostgreSQL: {role_sql} then farmiq migrate {tier}")
 
 
 def check_ports(state: StackState, remembered: Mapping[str, int], is_free: Callable[[int], bool]) -> Check:

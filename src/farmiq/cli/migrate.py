@@ -28,15 +28,22 @@ def migrate(
     url = database_url(tier, os.environ)
 
     from farmiq.kit import logging, migrations
+    from farmiq.kit.tenant_reads import missing_role_at
 
     logging.configure("WARNING")
     applied = asyncio.run(migrations.migrate(url, f"farmiq.{tier}.migrations"))
+    role_sql = asyncio.run(missing_role_at(url))
     if as_json:
-        say_json({"tier": tier, "applied": applied})
+        say_json({"tier": tier, "applied": applied, "missing_role_sql": role_sql})
     elif applied:
         say(f"The {tier} database was brought to revision {applied[-1]}: {', '.join(applied)}.")
     else:
         say(f"The {tier} database is at the newest revision already.")
+    if role_sql and not as_json:
+        say(
+            "Row-level security does not protect queries: the role that they read as is missing, and this user may not make it.\n"
+            f"As a superuser: {role_sql}\nThen: farmiq migrate {tier}"
+        )
 
 
 def database_url(tier: Tier, environ: Mapping[str, str], command: str | None = None) -> str:

@@ -24,8 +24,9 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print everythin
     state = read_state(home)
     if as_json:
         hops, broken = (ask_hops(home), broken_links(home)) if is_running(state) else ([], {})
-        remark = intake_remark(home) if is_running(state) else None
-        say_json(as_data(state, hops) | {"broken_links": broken, "cloud_intake": remark or "open"})
+        remark, limits = (intake_remark(home), limits_remark(home)) if is_running(state) else (None, None)
+        more = {"broken_links": broken, "cloud_intake": remark or "open", "edge_limits": limits or "none"}
+        say_json(as_data(state, hops) | more)
     elif not is_running(state):
         raise not_running(state)
     else:
@@ -35,6 +36,10 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print everythin
             say(f"\n✂ {name} was broken on purpose: {', '.join(faults)}. Heal it with: {own_name()} demo heal")
         if remark := intake_remark(home):
             say(f"\n⏸ The cloud is {remark}.")
+        if limits := limits_remark(home):
+            say(f"\n⏸ The edge does not take everything now: {limits}.")
+        if remark := canary_remark(home):
+            say(f"\n! Devices' messages may be vanishing: {remark}. Check with: {own_name()} doctor")
     raise typer.Exit(exit_code(state))
 
 
@@ -70,15 +75,30 @@ def broken_links(home: "Home") -> dict[str, list[str]]:
 
 
 def intake_remark(home: "Home") -> str | None:
-    """What cloud-ingestion remarks about its intake. A service that is away is among the children, with its reason."""
+    """What cloud-ingestion remarks about its intake."""
+    return remark_of(home, "CLOUD_INGESTION_URL", "intake")
+
+
+def limits_remark(home: "Home") -> str | None:
+    """Which devices the gateway limits now, and why."""
+    return remark_of(home, "EDGE_INGRESS_GATEWAY_URL", "limits")
+
+
+def canary_remark(home: "Home") -> str | None:
+    """Which test messages of the gateway were not acknowledged."""
+    return remark_of(home, "EDGE_INGRESS_GATEWAY_URL", "canary")
+
+
+def remark_of(home: "Home", variable: str, name: str) -> str | None:
+    """What a service remarks at `/api/ready`. One that is away is among the children, with its reason."""
     import json
 
     from farmiq.cli.hops import fetch
     from farmiq.stack.control import NeverStarted, environment
 
     try:
-        answer = json.loads(fetch(f"{environment(home)['CLOUD_INGESTION_URL']}/api/ready", None))
-        remark: str | None = answer.get("remarks", {}).get("intake")
+        answer = json.loads(fetch(f"{environment(home)[variable]}/api/ready", None))
+        remark: str | None = answer.get("remarks", {}).get(name)
     except (NeverStarted, KeyError, OSError, ValueError):
         return None
     return remark

@@ -26,8 +26,10 @@ def torture(
     nodes: Annotated[int, typer.Option(min=1, max=20, help="Nodes with a real forwarder each.")] = 3,
     strangers: Annotated[
         bool,
-        typer.Option("--strangers", help="Also attack with valid credentials of two devices and a second edge."),
-    ] = False,
+        typer.Option(
+            "--strangers/--no-strangers", help="Also attack with valid credentials of two devices and a second edge."
+        ),
+    ] = True,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the farm's data, logs and ledger when it has passed.")
     ] = False,
@@ -101,7 +103,7 @@ def repeated(wishes: "Wishes") -> str:
     rate = repr(float(wishes.rate)).removesuffix(".0")
     return (
         f"farmiq torture --seed {wishes.seed} --faults {wishes.faults} --minutes {minutes} --nodes {wishes.nodes}"
-        f" --rate {rate}{' --strangers' if wishes.has_strangers else ''}"
+        f" --rate {rate}{'' if wishes.has_strangers else ' --no-strangers'}"
     )
 
 

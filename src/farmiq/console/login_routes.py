@@ -13,7 +13,14 @@ from farmiq.console.attempts import LoginAttempts
 from farmiq.console.desk import TENANT_COOKIE, THEME_COOKIE, THEMES, AnyRequest, Desk, Page
 from farmiq.console.forms import FORM, Form, Line
 from farmiq.console.guarding import COOKIE, OtherTenant, begin_session, local_path, session_of, token_hash
-from farmiq.console.passwords import NOBODY, PASSWORD_CHARS_MAX, PASSWORD_CHARS_MIN, hash_password, is_password
+from farmiq.console.passwords import (
+    NOBODY,
+    PASSWORD_CHARS_MAX,
+    PASSWORD_CHARS_MIN,
+    hash_password,
+    is_outdated,
+    is_password,
+)
 from farmiq.kit.http_server import ApiError
 from farmiq.kit.logging import get_logger
 
@@ -68,6 +75,9 @@ def login_routes(desk: Desk) -> list[Any]:
             desk.store.note_deed(name, None, "login", address, {}, "refused", desk.clock.now())
             return _refused(desk, request, data, 401, "That name and password do not belong together.")
         attempts.succeeded(data.name, address, now)
+        if is_outdated(known):
+            renewed = await asyncio.to_thread(hash_password, data.password)
+            desk.store.renew_hash(data.name, known, renewed)
         desk.store.note_deed(data.name, None, "login", address, {}, "done", desk.clock.now())
         lasts = timedelta(hours=desk.settings.console_session_hours)
         cookie = begin_session(desk.store, desk.clock, data.name, lasts, is_https=request.url.scheme == "https")

@@ -16,6 +16,7 @@ class Ready(Struct, frozen=True):
 
     status: str
     checks: dict[str, str] = {}
+    remarks: dict[str, str] = {}
 
 
 class Heard(Struct, frozen=True):
@@ -53,7 +54,7 @@ def judge(service: str, url: str, heard: Heard, since: datetime | None) -> Servi
     if ready is None:
         kind, word, told = "bad", "does not answer", f"{meaning.away} ({heard.problem})"
     elif ready.status == "ready":
-        kind, word, told = "good", "ready", ""
+        kind, word, told = "good", "ready", " ".join(ready.remarks.values())
     else:
         kind, word = "warn", "not ready"
         told = " ".join(check.meaning for check in checks if not check.is_ok)

@@ -6,7 +6,8 @@ nobody in the cloud sees the topic.
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Final, overload
+from hashlib import blake2b
+from typing import Annotated, Any, Final, overload
 from uuid import UUID
 
 import msgspec
@@ -204,6 +205,45 @@ def payload_of(envelope: MqttEnvelope | BusEnvelope) -> DevicePayload | BusPaylo
         return parse(kind, envelope.payload)
     except MalformedMessage as refusal:
         raise MalformedMessage(refusal.code, f"payload of {envelope.event_type}: {refusal.detail}") from refusal
+
+
+_PER_DELIVERY: Final = frozenset({"lane", "trace_id", "produced_at", "retry_count"})
+"""Members of a payload that describe one delivery of the event and not the event."""
+_TIME_OF_WORK: Final = frozenset({event_types.MEDIA_STORED, event_types.INFERENCE_COMPLETED})
+"""Events whose time is that of the edge's own work. An edge restored from a backup does that work again, later."""
+_DERIVED: Final = {event_types.SESSION_CREATED: frozenset({"initial_weight_kg"})}
+"""Members that follow from other events too: a station that says again that a session began may find its first weight known."""
+
+
+def content_digest(envelope: BusEnvelope) -> bytes:
+    """16 bytes over origin, type, time and payload: equal for the same event, whoever delivers it and however often.
+
+    From the JSON values and not from the typed payload, so that a release which adds a member to a payload computes the same
+    digest for an event that an earlier one has stored. The order of members, members that are null, and `_PER_DELIVERY` make no
+    difference.
+    """
+    origin = (envelope.farm_id, envelope.barn_id, envelope.device_id, envelope.session_id)
+    return digest_of(envelope.event_type, origin, envelope.occurred_at, envelope.payload)
+
+
+def digest_of(event_type: str, origin: tuple[object, ...], occurred_at: datetime | None, payload: Raw) -> bytes:
+    """As `content_digest`, of an event that is in no envelope yet."""
+    members: Any = msgspec.json.decode(payload)
+    if isinstance(members, dict):
+        passed_over = _PER_DELIVERY | _DERIVED.get(event_type, frozenset())
+        members = {name: value for name, value in members.items() if value is not None and name not in passed_over}
+        if event_type == event_types.TELEMETRY_BATCH_INGESTED:
+            members |= _channels_by_use(members)
+    content = (event_type, origin, None if event_type in _TIME_OF_WORK else occurred_at, members)
+    return blake2b(msgspec.json.encode(content, order="sorted"), digest_size=16).digest()
+
+
+def _channels_by_use(pack: Mapping[str, Any]) -> dict[str, Any]:
+    """The channels in the order of their first sample, without the unused ones: a node that sends the same samples again may cut
+    its batches elsewhere and list other channels."""
+    used = list(dict.fromkeys(pack["c"]))
+    place = {channel: index for index, channel in enumerate(used)}
+    return {"channels": [pack["channels"][channel] for channel in used], "c": [place[channel] for channel in pack["c"]]}
 
 
 def _require_object(payload: Raw) -> None:

@@ -23,6 +23,8 @@ MEDIA_STORED: Final = "media.stored"
 INFERENCE_COMPLETED: Final = "inference.completed"
 SYNC_BATCH_SENT: Final = "sync.batch.sent"
 SYNC_BATCH_ACKED: Final = "sync.batch.acked"
+DEVICE_REGISTERED: Final = "edge.device.registered"
+"""An edge let a device in. A cloud of 0.1.0 keeps it like an event of an integrator; a later one learns whose device it is."""
 
 
 RESERVED_DOMAINS: Final = frozenset({"telemetry", "weighvision", "media", "inference", "sync"})
@@ -30,4 +32,4 @@ RESERVED_DOMAINS: Final = frozenset({"telemetry", "weighvision", "media", "infer
 
 
 def is_reserved(event_type: str) -> bool:
-    return event_type == DEVICE_STATUS or event_type.partition(".")[0] in RESERVED_DOMAINS
+    return event_type in {DEVICE_STATUS, DEVICE_REGISTERED} or event_type.partition(".")[0] in RESERVED_DOMAINS

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 from uuid import UUID
 
 import msgspec
@@ -12,7 +12,18 @@ from farmiq.contracts.decoding import MalformedMessage, parse, refuse_depth, ref
 from farmiq.contracts.ids import Id
 from farmiq.contracts.limits import EDGE_BATCH_BYTES_MAX, EDGE_BATCH_DEPTH_MAX, EDGE_BATCH_EVENTS_MAX
 
-EventStatus = Literal["accepted", "duplicate", "rejected"]
+EventStatus = Literal["accepted", "duplicate", "held", "rejected"]
+"""`held`: nothing is wrong with the event, and a person decides when the cloud takes it. It is sent only to an edge that
+`understands` it; to any other it is `rejected`, with the same code."""
+
+UNDERSTANDS_HELD: Final = "held"
+
+DEVICE_OF_ANOTHER_EDGE: Final = "device_of_another_edge"
+"""The whole device is held for this edge: it belongs to another one."""
+SESSION_OF_ANOTHER_EDGE: Final = "session_of_another_edge"
+"""The weigh session is held for this edge: its device, or who delivered it first, belongs to another one."""
+DEVICE_MOVED: Final = "device_moved"
+"""This event is held: it occurred after the device was moved away from this edge, whose earlier events are still taken."""
 EventCount = Annotated[int, Meta(ge=0, lt=2**31)]
 
 
@@ -38,6 +49,8 @@ class EdgeBatch(Struct, frozen=True, kw_only=True):
     batch_id: Id | None = None
     edge_cluster_id: Id | None = None
     tenant_id: Id | None = None
+    understands: Annotated[list[Id], Meta(max_length=32)] = []
+    """Words of an answer that 0.1.0 did not have, and that this edge can read. A cloud ignores those that it does not know."""
 
 
 class EventResult(Struct, frozen=True, kw_only=True, omit_defaults=True):

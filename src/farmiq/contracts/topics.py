@@ -86,7 +86,7 @@ class EventTopic(_DevicePlace, frozen=True, kw_only=True):
 
 
 class WeighvisionTopic(_Place, frozen=True, kw_only=True):
-    """A station is a device: its id here is its device id."""
+    """Which device weighs under this station's name, the register says: where it says nothing, they have one name."""
 
     station_id: str
     session_id: UUID

@@ -20,10 +20,13 @@ Kind = Literal[
     "media_integrity",
     "media_transfer_failed",
     "station_loss",
+    "event_id_occupied",
     "inference_model",
     "inference_failed",
     "retention_held",
     "retention_forced",
+    "device_of_another_edge",
+    "tenant_not_granted",
 ]
 """Each is a heading in `docs/operations/runbook.md`."""
 
@@ -38,6 +41,11 @@ DO UPDATE SET last_seen_at = now(), subject = excluded.subject, evidence = exclu
 _CLOSE: Final = """
 UPDATE ops_alerts SET status = 'closed', closed_at = now()
 WHERE tenant_id IS NOT DISTINCT FROM $1 AND dedupe_key = $2 AND status <> 'closed'
+"""
+_OF_KIND: Final = "SELECT tenant_id, dedupe_key FROM ops_alerts WHERE status <> 'closed' AND kind = $1"
+_COMMANDS: Final = """
+SELECT tenant_id, evidence ->> 'command' AS command FROM ops_alerts
+WHERE status <> 'closed' AND kind = $1 AND evidence ->> 'command' IS NOT NULL ORDER BY tenant_id, opened_at
 """
 _COLUMNS: Final = """
 id, tenant_id, kind, subject, status, evidence, opened_at, last_seen_at, acked_at, acked_by, note, closed_at
@@ -114,6 +122,16 @@ def about_picture(media_id: UUID, device_id: str, session_id: UUID | None, **mor
 async def close_alert(connection: Connection, dedupe_key: str, tenant_id: str | None = None) -> None:
     """The cause is gone."""
     await connection.execute(_CLOSE, tenant_id, dedupe_key)
+
+
+async def open_alerts(connection: Connection, kind: Kind) -> list[tuple[str | None, str]]:
+    """Tenant and key of every alert of this kind that is not closed."""
+    return [(row["tenant_id"], row["dedupe_key"]) for row in await connection.fetch(_OF_KIND, kind)]
+
+
+async def open_commands(connection: Connection, kind: Kind) -> dict[str | None, str]:
+    """By tenant, the command that mends the cause of its alert of this kind, as far as alerts name one."""
+    return {row["tenant_id"]: row["command"] for row in await connection.fetch(_COMMANDS, kind)}
 
 
 async def list_alerts(

@@ -6,6 +6,7 @@ PostgreSQL, and two days that differ in a row have the same one by accident abou
 
 from datetime import datetime
 from typing import Final
+from uuid import UUID
 
 import msgspec
 
@@ -20,6 +21,14 @@ _DAYS: Final = """
      ORDER BY 1, 2, 3
 """
 
+_ROWS: Final = """
+    SELECT id, coalesce(device_id, '') AS device_id, {at} AS at, {content} AS content
+      FROM {table}
+     WHERE tenant_id = $1 AND ({at}, id) > ($2, $5) AND {at} < $3 AND ($4::text IS NULL OR device_id = $4)
+     ORDER BY {at}, id
+     LIMIT $6
+"""
+SMALLEST_ID: Final = UUID(int=0)
 
 # A weight is the same number at both tiers, and so is its rounded text, whatever PostgreSQL writes it.
 SESSION_CONTENT: Final = """
@@ -28,6 +37,19 @@ SESSION_CONTENT: Final = """
          ELSE status END
 """
 """How a weigh session ended, of a table that both tiers have alike."""
+
+UTC_TIME: Final = "coalesce(to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US'), 'unknown')"
+"""SQL for a time in words, the same in every session."""
+
+# PostgreSQL writes a number with as many digits as tell it from every other.
+WEIGHT_CONTENT: Final = f"concat(weight_kg, ' kg in session ', session_id, ' at ', {UTC_TIME.format('occurred_at')})"
+"""What a scale said, of a table that both tiers have alike."""
+
+RESULT_CONTENT: Final = f"""
+    concat(predicted_weight_kg, ' kg, size ', predicted_size, ', confidence ', confidence, ' of picture ', media_id, ' by ',
+           model_version, ' at ', {UTC_TIME.format("occurred_at")})
+"""
+"""What a model said of a picture. Its session may be known at one tier and not yet at the other, so it is left out."""
 
 
 class DayDigest(msgspec.Struct, frozen=True):
@@ -47,6 +69,15 @@ class DayDigests(msgspec.Struct, frozen=True):
     kept_since: datetime | None = None
 
 
+class DigestedRow(msgspec.Struct, frozen=True):
+    """`content` is what goes into the digest, in words."""
+
+    id: UUID
+    device_id: str
+    at: datetime
+    content: str
+
+
 class Digested(msgspec.Struct, frozen=True):
     """A table with `id`, `tenant_id` and `device_id`, and SQL of its owner for when a row is, its state, and what it says."""
 
@@ -61,3 +92,18 @@ class Digested(msgspec.Struct, frozen=True):
         statement = _DAYS.format(table=self.table, at=self.at, state=self.state, content=self.content)
         rows = await connection.fetch(statement, tenant_id, since, until, device_id)
         return DayDigests([DayDigest(**row) for row in rows])
+
+    async def rows(
+        self,
+        connection: Connection,
+        tenant_id: str,
+        device_id: str | None,
+        after: tuple[datetime, UUID],
+        until: datetime,
+        limit: int,
+    ) -> list[DigestedRow]:
+        """In order, from behind `after`."""
+        statement = _ROWS.format(table=self.table, at=self.at, content=self.content)
+        since, after_id = after
+        rows = await connection.fetch(statement, tenant_id, since, until, device_id, after_id, limit)
+        return [DigestedRow(**row) for row in rows]

@@ -26,6 +26,12 @@ class Rejected(FarmiqError):
     code = "rejected"
 
 
+class EventIdReused(Rejected):
+    """This event id stands for something else that its tenant has. Stored is what came first; the other one is refused."""
+
+    code = "event_id_reused"
+
+
 class Fatal(FarmiqError):
     """The service cannot go on by itself. It stops, and the message says what a person has to do."""
 

@@ -12,6 +12,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from importlib.util import find_spec
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from structlog.contextvars import bound_contextvars, get_contextvars
 from farmiq import __version__
 from farmiq.kit import bad_request
 from farmiq.kit.errors import FarmiqError, Fatal, Rejected, Transient
-from farmiq.kit.http_protocol import WholeAnswers
+from farmiq.kit.http_connections import ConnectionLimits, Connections, uvicorn_options
 from farmiq.kit.ids import new_trace_id
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.logging import get_logger
@@ -42,6 +43,8 @@ log = get_logger(__name__)
 
 # Longer than any caller keeps an idle connection, or a request could meet one that is just being closed.
 KEEPALIVE_SECONDS = 60
+
+FORWARDING_HEADERS = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 
 _TRACE = re.compile(rb"^[A-Za-z0-9._:-]{1,128}\Z")
 
@@ -89,6 +92,15 @@ async def serve_http(
     life: Lifetime, settings: HttpSettings, handlers: Sequence[Any], *, body_bytes_max: int = 1 << 20
 ) -> None:
     """Listen until the service is asked to stop; requests under way are answered first."""
+    connections = Connections(
+        ConnectionLimits(
+            connections_max=settings.http_connections_max,
+            per_address_max=settings.http_connections_per_address_max,
+            header_seconds=settings.http_header_seconds,
+            body_seconds=settings.http_body_seconds,
+            proxies=frozenset(settings.http_trusted_proxies),
+        )
+    )
     config = uvicorn.Config(
         CarryIds(build_app(life, handlers, body_bytes_max=body_bytes_max)),
         host=settings.host,
@@ -98,17 +110,21 @@ async def serve_http(
         server_header=False,
         timeout_graceful_shutdown=10,
         timeout_keep_alive=KEEPALIVE_SECONDS,
-        http=WholeAnswers,
+        **uvicorn_options(connections),
     )
     listener = _listen(settings)
     server = _Server(config)
     log.info("port_opened", host=settings.host, port=listener.getsockname()[1])
     serving = asyncio.create_task(server.serve(sockets=[listener]), name=f"{life.service}-http")
     stopping = asyncio.create_task(life.stopping.wait())
-    await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    server.should_exit = True
-    stopping.cancel()
-    await serving
+    closing = asyncio.create_task(connections.close_slow_ones())
+    try:
+        await asyncio.wait({serving, stopping, closing}, return_when=asyncio.FIRST_COMPLETED)
+        server.should_exit = True
+        await serving
+    finally:
+        stopping.cancel()
+        closing.cancel()
 
 
 def build_app(life: Lifetime, handlers: Sequence[Any], *, body_bytes_max: int = 1 << 20) -> Litestar:
@@ -128,16 +144,35 @@ def build_app(life: Lifetime, handlers: Sequence[Any], *, body_bytes_max: int = 
     )
 
 
-def require_bearer(token: str) -> Any:
-    """A Litestar guard: only requests that carry this token pass. Compared in constant time."""
-    expected = f"Bearer {token}".encode()
+def has_bearer(connection: ASGIConnection[Any, Any, Any, Any], token: str | None) -> bool:
+    """Whether the request carries this token, compared in constant time. No token is carried by no request."""
+    given = connection.headers.get("authorization", "").encode()
+    return bool(token) and hmac.compare_digest(given, f"Bearer {token}".encode())
+
+
+def require_bearer(token: str | None) -> Any:
+    """A Litestar guard: only requests that carry this token pass. A service without one lets no request pass."""
+    missing = "" if token else ". This service has none yet: set ADMIN_TOKEN"
 
     def guard(connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler) -> None:
-        given = connection.headers.get("authorization", "").encode()
-        if not hmac.compare_digest(given, expected):
-            raise ApiError(401, "unauthorized", "This route needs a bearer token: Authorization: Bearer <token>")
+        if not has_bearer(connection, token):
+            needed = f"This route needs a bearer token: Authorization: Bearer <token>{missing}"
+            raise ApiError(401, "unauthorized", needed)
 
     return guard
+
+
+def is_from_this_machine(connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
+    """The peer has a loopback address, and no proxy says that it passes on somebody else's request."""
+    is_passed_on = any(name in connection.headers for name in FORWARDING_HEADERS)
+    return not is_passed_on and connection.client is not None and is_loopback(connection.client.host)
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class CarryIds:

@@ -7,14 +7,44 @@ number, is the business of `mqtt` and `amqp`.
 import asyncio
 import contextlib
 from collections import deque
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 
+class Turns(Generic[T]):
+    """A queue in which everybody has a turn: one item of each sender, then the next of each. A sender's own stay in order."""
+
+    def __init__(self, sender_of: Callable[[T], Hashable]) -> None:
+        self._sender_of = sender_of
+        self._of_sender: dict[Hashable, deque[T]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def append(self, item: T) -> None:
+        self._of_sender.setdefault(self._sender_of(item), deque()).append(item)
+        self._count += 1
+
+    def popleft(self) -> T:
+        sender, items = next(iter(self._of_sender.items()))
+        del self._of_sender[sender]
+        item = items.popleft()
+        if items:
+            self._of_sender[sender] = items  # behind all others
+        self._count -= 1
+        return item
+
+    def clear(self) -> None:
+        self._of_sender.clear()
+        self._count = 0
+
+
 class Inbox(Generic[T]):
-    def __init__(self) -> None:
-        self._items: deque[T] = deque()
+    def __init__(self, items: "deque[T] | Turns[T] | None" = None) -> None:
+        self._items = deque[T]() if items is None else items
         self._wanted = 1
         self._gathered = asyncio.Event()
         self._turn = asyncio.Lock()

@@ -5,6 +5,7 @@ And a decoder stops at the end of the picture and never looks at what follows, w
 """
 
 import re
+from collections.abc import Iterator
 from typing import Final, Literal
 
 import msgspec
@@ -55,21 +56,30 @@ def outline(data: bytes) -> Outline | None:
     return None
 
 
-def _jpeg(data: bytes) -> Outline:
-    """Segments have their length in front; what follows a start of scan has none and ends at the next marker."""
-    size: tuple[int, int] | None = None
+def jpeg_segments(data: bytes) -> Iterator[tuple[int, int, int]]:
+    """Begin, marker and end of each segment. What follows a start of scan has no length and ends at the next marker."""
     at = 2
     while (found := _JPEG_MARKER.search(data, at)) is not None:
         marker, at = data[found.end() - 1], found.end()
         if marker == _JPEG_END:
-            if size is None:
-                raise BrokenOutline("the JPEG ends before it has said its size")
-            return Outline("jpeg", *size, frames=1, end=at)
+            yield found.start(), marker, at
+            return
         if marker in _JPEG_STANDALONE:
             continue
-        if marker in _JPEG_SIZES and size is None:
-            size = _number(data, at + 5, 2), _number(data, at + 3, 2)
         at += _number(data, at, 2)
+        yield found.start(), marker, at
+    raise BrokenOutline("the JPEG has no end")
+
+
+def _jpeg(data: bytes) -> Outline:
+    size: tuple[int, int] | None = None
+    for begin, marker, end in jpeg_segments(data):
+        if marker == _JPEG_END:
+            if size is None:
+                raise BrokenOutline("the JPEG ends before it has said its size")
+            return Outline("jpeg", *size, frames=1, end=end)
+        if marker in _JPEG_SIZES and size is None:
+            size = _number(data, begin + 7, 2), _number(data, begin + 5, 2)
     raise BrokenOutline("the JPEG has no end")
 
 

@@ -16,6 +16,7 @@ from farmiq.kit.errors import Fatal
 
 Id = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z", description="a FarmIQ id")]
 Port = Annotated[int, Meta(ge=0, le=65535, description="a TCP port; 0 takes a free one")]
+IpAddress = Annotated[str, Meta(pattern=r"^[0-9A-Fa-f.:]{2,45}\Z", description="an IP address")]
 Positive = Annotated[int, Meta(ge=1)]
 Secret = Annotated[str, Meta(min_length=1, extra={"secret": True})]
 DatabaseUrl = Annotated[Secret, Meta(description="postgresql://user:password@host:port/database")]
@@ -51,6 +52,16 @@ class HttpSettings(Settings, frozen=True, kw_only=True):
     """The address it listens on. Containers need 0.0.0.0."""
     log_level: str = "INFO"
     """DEBUG, INFO, WARNING or ERROR."""
+    http_connections_max: Positive = 800
+    """Connections that the port holds. When there are more, one without a request under way is closed."""
+    http_connections_per_address_max: Positive = 400
+    """The same for the connections of one client address."""
+    http_header_seconds: Positive = 20
+    """How long a client may take to send the head of a request before its connection is closed."""
+    http_body_seconds: Positive = 60
+    """How long a client may pause while it sends a body or reads an answer. A whole body may take ten times as long."""
+    http_trusted_proxies: tuple[IpAddress, ...] = ()
+    """Addresses of proxies, separated by commas, whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed."""
 
 
 S = TypeVar("S", bound=Settings)

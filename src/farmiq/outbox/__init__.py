@@ -1,6 +1,7 @@
 """The PostgreSQL outbox: events that have happened here and are on their way to the cloud.
 
-In    `append`: events, inside the transaction that stores what they tell about. Either both are there or neither.
+In    `append`: events, inside the transaction that stores what they tell about. Either both are there or neither. An id that
+      stands for another event of its tenant is refused there; `add` leaves that to its caller.
 Out   `claim` hands a batch of one tenant to one forwarder for the time of a lease; `settle` writes down what became of it.
 
     pending ──claim──▶ claimed ──settle──▶ acked          the cloud has it
@@ -8,6 +9,9 @@ Out   `claim` hands a batch of one tenant to one forwarder for the time of a lea
        │                  ├──settle───────▶ dlq           refused too often: a person decides (`redrive`)
        ├──────release─────┤                               nobody judged it: no attempt is counted
        └──settle, rescue──┘                               failed: parked until `next_attempt_at`, then `promote`d
+
+A row that the cloud holds, because it belongs to another edge until a person decides, is parked like one that failed, and pays no
+attempt. `held` says which there are, and brings all of a device back at once.
 
 A row whose forwarder ended is a suspect. It is claimed alone and marked `sending` on its way from claimed to acked; rescued
 from there, it pays an attempt. Rescued from claimed it pays nothing, for nobody knows who of the batch was to blame.
@@ -27,11 +31,11 @@ puts it back, and it is sent again; the cloud knows its id and answers `duplicat
 
 The files, in the order of a row's life: `event`, `append`, `announcer` and `wakeup`, `claim`, `floors` (pure), `fencing`,
 `renew`, `suspects`, `verdicts` (pure), `settle`, `recovery`, `backlog` (what an operator asks), `unsent` (what the cloud does
-not have), `holders` (who has rows in hand), `redrive`, `resend` (what the cloud had and lost), `retire`.
+not have), `holders` (who has rows in hand), `held`, `redrive`, `resend` (what the cloud had and lost), `retire`.
 """
 
 from farmiq.outbox.announcer import CHANNEL, Announcer
-from farmiq.outbox.append import EventIdTaken, append
+from farmiq.outbox.append import Clash, add, append
 from farmiq.outbox.event import Event
 
-__all__ = ["CHANNEL", "Announcer", "Event", "EventIdTaken", "append"]
+__all__ = ["CHANNEL", "Announcer", "Clash", "Event", "add", "append"]

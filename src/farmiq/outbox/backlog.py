@@ -1,9 +1,11 @@
 """What an operator asks of the outbox: how much, how old, which ones, and when the next row is due."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Final, Literal
 from uuid import UUID
 
+import asyncpg
 from msgspec import Struct
 
 from farmiq.kit.postgres import Connection
@@ -60,19 +62,23 @@ SELECT id, tenant_id, farm_id, barn_id, device_id, session_id, event_type, occur
        last_error_code, last_error_message, failed_at, dlq_reason, created_at, updated_at
 FROM sync_outbox
 """
+# The newest by their times, and not by their ids, which anybody may choose. No index is in that order. The summary by time leads
+# to the last day, which is enough where enough happened in it; else COUNTED_MAX rows at the end of the ids are looked at.
+_NEWEST: Final = "ORDER BY occurred_at DESC NULLS LAST, id LIMIT $1"
+_OF_LAST_DAY: Final = "WHERE occurred_at >= now() - interval '1 day' {also} " + _NEWEST
+_AT_THE_END: Final = "WHERE true {also} ORDER BY id DESC LIMIT $1"
+_BY_TIME: Final[Mapping[str | None, str]] = {None: "", "acked": "AND status = 'acked'"}
 # The conditions are written as the partial indexes have them, so that each list starts where its index starts.
-_WHERE: Final = {
-    None: "ORDER BY id DESC LIMIT $1",
+_WHERE: Final[Mapping[str | None, str]] = {
     "pending": "WHERE status = 'pending' AND NOT parked ORDER BY tenant_id, priority DESC, occurred_at, id LIMIT $1",
     "parked": "WHERE status = 'pending' AND parked ORDER BY next_attempt_at LIMIT $1",
     "claimed": "WHERE status IN ('claimed', 'sending') AND status = 'claimed' LIMIT $1",
     "sending": "WHERE status IN ('claimed', 'sending') AND status = 'sending' LIMIT $1",
-    "acked": "WHERE status = 'acked' ORDER BY id DESC LIMIT $1",
     "dlq": "WHERE status = 'dlq' ORDER BY tenant_id, failed_at DESC LIMIT $1",
-    "failed": "WHERE status = 'failed' ORDER BY id DESC LIMIT $1",
+    "failed": "WHERE status = 'failed' ORDER BY occurred_at DESC NULLS LAST LIMIT $1",
 }
 # Where an index begins with the tenant, its rows of one tenant; else what there is of the tenant among the first of all.
-_WHERE_OF_TENANT: Final = {
+_WHERE_OF_TENANT: Final[Mapping[str | None, str]] = {
     "pending": (
         "WHERE status = 'pending' AND NOT parked AND tenant_id = $2"
         " ORDER BY tenant_id, priority DESC, occurred_at, id LIMIT $1"
@@ -179,7 +185,9 @@ async def next_due_seconds(connection: Connection) -> float | None:
 
 
 async def _list(connection: Connection, which: str | None, limit: int, tenant_id: str | None = None) -> list[Entry]:
-    if tenant_id is None:
+    if which is None or which in _BY_TIME:
+        rows = await _newest(connection, _BY_TIME[which], limit, tenant_id)
+    elif tenant_id is None:
         rows = await connection.fetch(_ENTRIES + _WHERE[which], limit)
     elif which in _WHERE_OF_TENANT:
         rows = await connection.fetch(_ENTRIES + _WHERE_OF_TENANT[which], limit, tenant_id)
@@ -187,3 +195,15 @@ async def _list(connection: Connection, which: str | None, limit: int, tenant_id
         among = _AMONG_THE_FIRST.format(rows=_ENTRIES + _WHERE[which])
         rows = await connection.fetch(among, COUNTED_MAX, tenant_id, limit)
     return [Entry(**dict(row.items())) for row in rows]
+
+
+async def _newest(connection: Connection, also: str, limit: int, tenant_id: str | None) -> list[asyncpg.Record]:
+    tenant = () if tenant_id is None else (tenant_id,)
+    of_tenant = f"{also} AND tenant_id = $2" if tenant else also
+    recent = await connection.fetch(_ENTRIES + _OF_LAST_DAY.format(also=of_tenant), limit, *tenant)
+    if len(recent) == limit:
+        return recent
+    among = _ENTRIES + _AT_THE_END.format(also=also).replace("$1", "$2")
+    mine = "WHERE tenant_id = $3" if tenant else ""
+    statement = f"SELECT * FROM ({among}) AS looked_at {mine} {_NEWEST}"  # noqa: S608 - our own constants
+    return await connection.fetch(statement, limit, COUNTED_MAX, *tenant)

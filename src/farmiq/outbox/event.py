@@ -29,12 +29,12 @@ class Lease(Struct, frozen=True, gc=False):
     id: UUID
     claim_token: int
     attempt_count: int
+    tenant_id: str
 
 
 class ClaimedEvent(Lease, frozen=True, gc=False):
     """`claim` asks for the fields in this order and fills them by their places: by name costs as much as reading the row."""
 
-    tenant_id: str
     farm_id: str | None
     barn_id: str | None
     device_id: str | None

@@ -13,10 +13,10 @@ from farmiq.outbox.event import Lease
 # Then by ctid. A row that somebody changes in this very moment has another one afterwards, and is left alone.
 STILL_OURS: Final = """
 ctid = ANY (ARRAY(
-  SELECT found.place FROM unnest($1::uuid[], $2::bigint[]) AS given (id, claim_token)
+  SELECT found.place FROM unnest($1::uuid[], $2::text[], $3::bigint[]) AS given (id, tenant_id, claim_token)
   CROSS JOIN LATERAL (
     SELECT ctid AS place FROM sync_outbox AS row
-    WHERE row.id = given.id AND row.claim_token = given.claim_token
+    WHERE row.id = given.id AND row.tenant_id = given.tenant_id AND row.claim_token = given.claim_token
       AND row.status NOT IN ('pending', 'acked', 'dlq', 'failed') OFFSET 0) AS found))
 """
 _OURS: Final = f"SELECT id FROM sync_outbox WHERE {STILL_OURS}"  # noqa: S608 - the condition is a constant
@@ -24,5 +24,13 @@ _OURS: Final = f"SELECT id FROM sync_outbox WHERE {STILL_OURS}"  # noqa: S608 - 
 
 async def still_ours(connection: Connection, leases: Sequence[Lease]) -> set[UUID]:
     """The ids of those that nobody has taken back."""
-    ids, tokens = [lease.id for lease in leases], [lease.claim_token for lease in leases]
-    return {row["id"] for row in await connection.fetch(_OURS, ids, tokens)}
+    return {row["id"] for row in await connection.fetch(_OURS, *fences(leases))}
+
+
+def fences(leases: Sequence[Lease]) -> tuple[list[UUID], list[str], list[int]]:
+    """The first three arguments of every statement with `STILL_OURS`."""
+    return (
+        [lease.id for lease in leases],
+        [lease.tenant_id for lease in leases],
+        [lease.claim_token for lease in leases],
+    )

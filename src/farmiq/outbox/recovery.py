@@ -13,13 +13,13 @@ from farmiq.outbox.verdicts import RetryPolicy, abandoned
 # read in every round.
 _PROMOTE: Final = """
 UPDATE sync_outbox SET parked = false, updated_at = clock_timestamp()
-WHERE id = ANY (ARRAY(
-  SELECT id FROM sync_outbox
+WHERE ctid = ANY (ARRAY(
+  SELECT ctid FROM sync_outbox
   WHERE status = 'pending' AND parked AND next_attempt_at <= statement_timestamp()
   ORDER BY next_attempt_at LIMIT $1 FOR UPDATE SKIP LOCKED))
 """
 _EXPIRED: Final = """
-SELECT id, claim_token, attempt_count, claimed_by, status = 'sending' AS was_alone FROM sync_outbox
+SELECT id, tenant_id, claim_token, attempt_count, claimed_by, status = 'sending' AS was_alone FROM sync_outbox
 WHERE status IN ('claimed', 'sending') AND coalesce(lease_expires_at, '-infinity') < clock_timestamp()
 LIMIT $1 FOR UPDATE SKIP LOCKED
 """
@@ -43,7 +43,7 @@ async def rescue(
         outcomes = []
         rows = await connection.fetch(_EXPIRED, limit)
         for row in rows:
-            lease = Lease(id=row["id"], claim_token=row["claim_token"], attempt_count=row["attempt_count"])
+            lease = Lease(row["id"], row["claim_token"], row["attempt_count"], row["tenant_id"])
             outcomes.append(abandoned(lease, policy, rng.random(), was_alone=row["was_alone"]))
         await settle(connection, outcomes)
     return {row["id"]: row["claimed_by"] or "" for row in rows}

@@ -20,15 +20,15 @@ _REDRIVE: Final = f"""
 UPDATE sync_outbox SET
   status = 'pending', parked = false, attempt_count = 0, next_attempt_at = clock_timestamp(),
   last_error_code = NULL, last_error_message = NULL, failed_at = NULL, dlq_reason = NULL, updated_at = clock_timestamp()
-WHERE id = ANY (ARRAY(SELECT id FROM sync_outbox WHERE {_CHOSEN} LIMIT $7 FOR UPDATE SKIP LOCKED))
+WHERE ctid = ANY (ARRAY(SELECT ctid FROM sync_outbox WHERE {_CHOSEN} LIMIT $7 FOR UPDATE SKIP LOCKED))
 """  # noqa: S608 - the condition is the constant above
 _CHOSEN_COUNT: Final = f"SELECT count(*) FROM sync_outbox WHERE {_CHOSEN}"  # noqa: S608 - as above
 _UNCLAIM: Final = """
 UPDATE sync_outbox SET
   status = 'pending', parked = false, claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
   next_attempt_at = clock_timestamp(), updated_at = clock_timestamp()
-WHERE id = ANY (ARRAY(
-  SELECT id FROM sync_outbox
+WHERE ctid = ANY (ARRAY(
+  SELECT ctid FROM sync_outbox
   WHERE status IN ('claimed', 'sending') AND (
     coalesce(lease_expires_at, '-infinity') < $3 OR claimed_at < $3 - make_interval(secs => $2))
   LIMIT $1 FOR UPDATE SKIP LOCKED))

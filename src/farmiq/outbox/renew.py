@@ -6,12 +6,12 @@ from uuid import UUID
 
 from farmiq.kit.postgres import Connection
 from farmiq.outbox.event import Lease
-from farmiq.outbox.fencing import STILL_OURS
+from farmiq.outbox.fencing import STILL_OURS, fences
 
 # No indexed column changes, so a renewal writes to the table and to none of its indexes.
 _RENEW: Final = f"""
 UPDATE sync_outbox SET
-  lease_expires_at = clock_timestamp() + make_interval(secs => $3), updated_at = clock_timestamp()
+  lease_expires_at = clock_timestamp() + make_interval(secs => $4), updated_at = clock_timestamp()
 WHERE {STILL_OURS}
 RETURNING id
 """  # noqa: S608 - the condition is a constant
@@ -24,5 +24,4 @@ async def renew(connection: Connection, leases: Sequence[Lease], *, lease_second
     """
     if not leases:
         return set()
-    ids, tokens = [lease.id for lease in leases], [lease.claim_token for lease in leases]
-    return {row["id"] for row in await connection.fetch(_RENEW, ids, tokens, lease_seconds)}
+    return {row["id"] for row in await connection.fetch(_RENEW, *fences(leases), lease_seconds)}

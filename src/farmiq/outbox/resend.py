@@ -17,7 +17,7 @@ BEHIND: Final = -10
 
 # The page is of all rows, because no index knows when a row was acknowledged, as in `retire`.
 _RESEND: Final = """
-WITH page AS MATERIALIZED (SELECT id FROM sync_outbox WHERE id > $1 ORDER BY id LIMIT $2),
+WITH page AS MATERIALIZED (SELECT id FROM sync_outbox WHERE id > $1 ORDER BY id FETCH FIRST $2 ROWS WITH TIES),
 gone AS (
   DELETE FROM sync_outbox AS o USING page
   WHERE o.id = page.id AND o.tenant_id = $3 AND o.status = 'acked' AND o.updated_at >= $4 AND o.updated_at < $5

@@ -10,10 +10,12 @@ from farmiq.kit.postgres import Connection
 # A page of the primary key at a time, because no index knows when a row was acknowledged: one that did would be written by
 # every acknowledgement. Dead letters stay until a person has decided: the cloud does not have them.
 _RETIRE: Final = """
-WITH page AS MATERIALIZED (SELECT id FROM sync_outbox WHERE id > $1 ORDER BY id LIMIT $2),
+WITH page AS MATERIALIZED (
+  SELECT id, tenant_id FROM sync_outbox WHERE id > $1 ORDER BY id FETCH FIRST $2 ROWS WITH TIES),
 gone AS (
   DELETE FROM sync_outbox AS o USING page
-  WHERE o.id = page.id AND o.status = 'acked' AND o.updated_at < clock_timestamp() - make_interval(days => $3)
+  WHERE o.id = page.id AND o.tenant_id = page.tenant_id AND o.status = 'acked'
+    AND o.updated_at < clock_timestamp() - make_interval(days => $3)
   RETURNING o.id)
 SELECT (SELECT id FROM page ORDER BY id DESC LIMIT 1) AS last_id, (SELECT count(*) FROM gone) AS removed
 """

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from farmiq.kit.postgres import Connection
 from farmiq.outbox.event import Lease
-from farmiq.outbox.fencing import STILL_OURS
+from farmiq.outbox.fencing import STILL_OURS, fences
 from farmiq.outbox.verdicts import MAX_ATTEMPTS_EXCEEDED, MESSAGE_LENGTH_MAX, Failure, Outcome, released
 
 # `claimed_by` and `claimed_at` stay: they say who delivered the event and when.
@@ -16,18 +16,20 @@ UPDATE sync_outbox SET
 WHERE {STILL_OURS}
 """  # noqa: S608 - the condition is a constant
 _ACKED: Final = """
-SELECT o.id FROM unnest($1::uuid[], $2::bigint[]) AS given (id, claim_token)
-CROSS JOIN LATERAL (SELECT id, claim_token, status FROM sync_outbox WHERE id = given.id OFFSET 0) AS o
+SELECT o.id FROM unnest($1::uuid[], $2::text[], $3::bigint[]) AS given (id, tenant_id, claim_token)
+CROSS JOIN LATERAL (
+  SELECT id, claim_token, status FROM sync_outbox AS row
+  WHERE row.id = given.id AND row.tenant_id = given.tenant_id OFFSET 0) AS o
 WHERE o.claim_token = given.claim_token AND o.status = 'acked'
 """
 _RETURN: Final = """
 WITH ours AS MATERIALIZED (
   SELECT found.place, given.*
-  FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::int[], $5::float8[], $6::text[], $7::text[])
-    AS given (id, claim_token, status, attempt_count, delay_seconds, error_code, error_message)
+  FROM unnest($1::uuid[], $2::text[], $3::bigint[], $4::text[], $5::int[], $6::float8[], $7::text[], $8::text[])
+    AS given (id, tenant_id, claim_token, status, attempt_count, delay_seconds, error_code, error_message)
   CROSS JOIN LATERAL (
     SELECT ctid AS place FROM sync_outbox AS row
-    WHERE row.id = given.id AND row.claim_token = given.claim_token
+    WHERE row.id = given.id AND row.tenant_id = given.tenant_id AND row.claim_token = given.claim_token
       AND row.status NOT IN ('pending', 'acked', 'dlq', 'failed') OFFSET 0) AS found)
 UPDATE sync_outbox AS o SET
   status = ours.status, parked = ours.status = 'pending' AND ours.delay_seconds > 0,
@@ -38,7 +40,7 @@ UPDATE sync_outbox AS o SET
   last_error_code = coalesce(ours.error_code, o.last_error_code),
   last_error_message = coalesce(ours.error_message, o.last_error_message),
   failed_at = CASE WHEN ours.status = 'dlq' THEN clock_timestamp() END,
-  dlq_reason = CASE WHEN ours.status = 'dlq' THEN $8 END,
+  dlq_reason = CASE WHEN ours.status = 'dlq' THEN $9 END,
   updated_at = clock_timestamp()
 FROM ours WHERE o.ctid = ours.place
 RETURNING o.id
@@ -59,12 +61,12 @@ async def release(connection: Connection, leases: Sequence[Lease], failure: Fail
 async def _ack(connection: Connection, leases: Sequence[Lease]) -> set[UUID]:
     if not leases:
         return set()
-    ids, tokens = [lease.id for lease in leases], [lease.claim_token for lease in leases]
-    tag = await connection.execute(_ACK, ids, tokens)
-    if int(tag.rpartition(" ")[2]) == len(ids):
-        return set(ids)
+    given = fences(leases)
+    tag = await connection.execute(_ACK, *given)
+    if int(tag.rpartition(" ")[2]) == len(leases):
+        return set(given[0])
     # Some were taken back. Asked only then: sending every id back costs more than writing the number down.
-    return {row["id"] for row in await connection.fetch(_ACKED, ids, tokens)}
+    return {row["id"] for row in await connection.fetch(_ACKED, *given)}
 
 
 async def _return(connection: Connection, outcomes: Sequence[Outcome]) -> set[UUID]:
@@ -76,8 +78,7 @@ async def _return(connection: Connection, outcomes: Sequence[Outcome]) -> set[UU
         await connection.execute("SET LOCAL enable_seqscan = off")
         rows = await connection.fetch(
             _RETURN,
-            [outcome.lease.id for outcome in outcomes],
-            [outcome.lease.claim_token for outcome in outcomes],
+            *fences([outcome.lease for outcome in outcomes]),
             [outcome.status for outcome in outcomes],
             [outcome.attempt_count for outcome in outcomes],
             [outcome.delay_seconds for outcome in outcomes],

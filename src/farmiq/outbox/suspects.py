@@ -5,7 +5,7 @@ from typing import Final
 
 from farmiq.kit.postgres import Connection
 from farmiq.outbox.event import ClaimedEvent, Lease
-from farmiq.outbox.fencing import STILL_OURS
+from farmiq.outbox.fencing import STILL_OURS, fences
 
 _SENDING: Final = f"""
 UPDATE sync_outbox SET status = 'sending', updated_at = clock_timestamp() WHERE {STILL_OURS}
@@ -22,4 +22,4 @@ def travellers(events: Sequence[ClaimedEvent]) -> list[ClaimedEvent]:
 
 async def mark_alone(connection: Connection, lease: Lease) -> bool:
     """From now on whoever rescues the row knows that it was alone. False when the row is no longer ours."""
-    return await connection.execute(_SENDING, [lease.id], [lease.claim_token]) == "UPDATE 1"
+    return await connection.execute(_SENDING, *fences([lease])) == "UPDATE 1"

@@ -32,7 +32,7 @@ WITH page AS MATERIALIZED ({" UNION ALL ".join(_WAITING_BRANCH.format(branch) fo
 SELECT id, event_type, device_id, session_id, occurred_at, status IN ('dlq', 'failed') AS is_dead,
        payload_json ->> 'stream_id' AS stream_id, payload_json ->> 'seq0' AS first_seq,
        CASE WHEN jsonb_typeof(payload_json -> 't') = 'array' THEN jsonb_array_length(payload_json -> 't') END AS samples
-  FROM page JOIN sync_outbox USING (id) ORDER BY id
+  FROM page JOIN sync_outbox USING (id) WHERE tenant_id = $1 ORDER BY id
 """  # noqa: S608 - constants of this file
 BEFORE_ALL: Final = UUID(int=0)
 

@@ -34,6 +34,10 @@ class Failure(Struct, frozen=True):
         msgspec.structs.force_setattr(self, "message", storable(self.message))
 
 
+class Held(Failure, frozen=True):
+    """Nothing is wrong with the event: a person decides when the cloud takes it."""
+
+
 class Outcome(Struct, frozen=True, kw_only=True, gc=False):
     """What `settle` writes to one row."""
 
@@ -42,6 +46,10 @@ class Outcome(Struct, frozen=True, kw_only=True, gc=False):
     attempt_count: int
     delay_seconds: float = 0.0
     failure: Failure | None = None
+
+    @property
+    def is_held(self) -> bool:
+        return isinstance(self.failure, Held)
 
 
 _ABANDONED: Final = Failure(
@@ -56,6 +64,13 @@ def acked(lease: Lease) -> Outcome:
 def released(lease: Lease, failure: Failure | None = None) -> Outcome:
     """Nobody has judged the event: it goes back as it came, and may be claimed again at once."""
     return Outcome(lease=lease, status="pending", attempt_count=lease.attempt_count, failure=failure)
+
+
+def held(lease: Lease, why: Held, delay_seconds: float) -> Outcome:
+    """It costs no attempt. The row waits outside the claim, where it stands in nobody's way."""
+    return Outcome(
+        lease=lease, status="pending", attempt_count=lease.attempt_count, delay_seconds=delay_seconds, failure=why
+    )
 
 
 def abandoned(lease: Lease, policy: RetryPolicy, jitter: float, *, was_alone: bool) -> Outcome:

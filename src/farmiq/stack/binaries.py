@@ -10,6 +10,8 @@ from farmiq.stack.errors import StackError
 
 # Debian keeps mosquitto in /usr/sbin, which is not on the PATH of a normal user.
 _ADMIN_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
+_LIBRARIES = ("usr/lib/*-linux-*", "usr/lib64", "usr/lib", "usr/local/lib")
+_PLUGIN = "mosquitto_dynamic_security.so"
 # Debian's /usr/sbin wrapper insists on switching to the system-wide `rabbitmq` account; the script behind it does not.
 _RABBITMQ = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 
@@ -50,6 +52,14 @@ def mosquitto() -> str:
     if found is None:
         raise MosquittoMissing("mosquitto is not installed", fix=as_root(f"{_APT} mosquitto"))
     return found
+
+
+def mosquitto_plugin() -> str:
+    """The dynamic-security plugin, which Debian's package puts beside the libraries of the machine's architecture."""
+    found = next((path for folder in _LIBRARIES for path in sorted(Path("/").glob(f"{folder}/{_PLUGIN}"))), None)
+    if found is None:
+        raise MosquittoMissing(f"{_PLUGIN}, a part of mosquitto, is not installed", fix=as_root(f"{_APT} mosquitto"))
+    return str(found)
 
 
 def rabbitmq_server() -> str:

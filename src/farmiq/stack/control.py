@@ -108,6 +108,7 @@ def _refuse_missing_programs(external: External) -> None:
         binaries.postgres("postgres")
     if not external.mqtt_url:
         binaries.mosquitto()
+        binaries.mosquitto_plugin()
     if not external.amqp_url:
         binaries.rabbitmq_server()
         binaries.epmd()

@@ -6,6 +6,7 @@ import os
 import signal
 from asyncio.subprocess import Process
 from collections.abc import Callable
+from pathlib import Path
 
 from farmiq.kit.clock import Clock
 from farmiq.kit.errors import FarmiqError
@@ -32,12 +33,21 @@ _PROBLEM_CHARS_MAX = 500
 
 
 class Keeper:
-    def __init__(self, child: Child, home: Home, on_change: Callable[[], None], clock: Clock) -> None:
+    def __init__(
+        self,
+        child: Child,
+        home: Home,
+        on_change: Callable[[], None],
+        clock: Clock,
+        open_output: Callable[[Path], int] = open_log,
+    ) -> None:
+        """`open_output` makes a descriptor of the path of the child's log, for all that the child writes."""
         self.child = child
         self.healthy = asyncio.Event()
         self._home = home
         self._on_change = on_change
         self._clock = clock
+        self._open_output = open_output
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.state = ChildState(
@@ -99,7 +109,7 @@ class Keeper:
     async def _spawn(self) -> Process:
         program = self.child.program
         await asyncio.to_thread(program.prepare)
-        descriptor = open_log(self._home.log_file(program.name))
+        descriptor = self._open_output(self._home.log_file(program.name))
         try:
             return await asyncio.create_subprocess_exec(
                 *program.command(),
@@ -109,6 +119,7 @@ class Keeper:
                 cwd="/",  # ours may be closed to the account that a server runs as
                 env=program.environment() | {MARKER: str(self._home.path)},
                 start_new_session=True,
+                umask=0o077,  # some servers put sockets into /tmp
             )
         finally:
             os.close(descriptor)

@@ -1,7 +1,8 @@
 """The embedded broker follows the register of devices while the farm runs.
 
 Whoever changes the register says so with the commit (NOTIFY), and we look each few seconds besides: a word that was lost
-costs seconds. A change that the broker has not confirmed is carried out again until it has."""
+costs seconds. A change that the broker has not confirmed is carried out again until it has, and a broker that was started again
+is looked at as well: its plugin's file may be older than what it had confirmed."""
 
 import asyncio
 import contextlib
@@ -13,7 +14,7 @@ from farmiq.edge.ingress_gateway.devices import CHANNEL, REGISTER_LOCK_KEY
 from farmiq.kit.logging import get_logger, mask
 from farmiq.kit.postgres import RETRY, Connection
 from farmiq.kit.retry import Backoff
-from farmiq.stack.device_logins import BrokerOfHome, apply_register, apply_register_if_changed
+from farmiq.stack.device_logins import BrokerOfHome, apply_register
 from farmiq.stack.errors import StackError
 
 LOOK_SECONDS: Final = 5.0
@@ -49,32 +50,28 @@ async def _keep_connected(database_url: str, broker: BrokerOfHome, look_seconds:
 
     try:
         await connection.add_listener(CHANNEL, heard)
-        known = await _bring_in_line(connection, broker, is_certain=backoff.failures == 0)
+        known = await _bring_in_line(connection, broker)
         backoff.reset()
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(look_seconds):
                     await changed.wait()
             changed.clear()
-            if await _state(connection) != known:
-                known = await _bring_in_line(connection, broker, is_certain=True)
+            if await _state(connection, broker) != known:
+                known = await _bring_in_line(connection, broker)
     finally:
         connection.terminate()
 
 
-async def _bring_in_line(connection: Connection, broker: BrokerOfHome, *, is_certain: bool) -> tuple[Any, ...]:
-    """`is_certain`: the broker acts on what its files say, so files that need no change need no reload."""
+async def _bring_in_line(connection: Connection, broker: BrokerOfHome) -> tuple[Any, ...]:
     async with connection.transaction():
         await connection.execute(_TAKE_TURN, REGISTER_LOCK_KEY)
-        state = await _state(connection)
-        if not is_certain:
-            await apply_register(connection, broker)
-        elif not await apply_register_if_changed(connection, broker):
-            return state
-    log.info("device_logins_renewed", devices=state[0])
+        state = await _state(connection, broker)
+        if await apply_register(connection, broker):
+            log.info("device_logins_renewed", devices=state[1])
     return state
 
 
-async def _state(connection: Connection) -> tuple[Any, ...]:
+async def _state(connection: Connection, broker: BrokerOfHome) -> tuple[Any, ...]:
     row = await connection.fetchrow(_STATE)
-    return () if row is None else tuple(row)
+    return (broker.pid, *(() if row is None else tuple(row)))

@@ -1,76 +1,144 @@
-"""Who may connect to the broker, and what each may publish and read.
+"""Who may connect to the broker, and what each may publish and subscribe to.
 
-Mosquitto reads two files: password hashes and topic rules. A change is written to both, then SIGHUP makes the broker read them
-again. Connections whose login is still good stay; those whose password was changed or taken away are ended by the broker."""
+Mosquitto reads two files. Password hashes: a change is written there, and SIGHUP makes the broker read it again; connections
+whose login is still good stay, those whose password was changed or taken away are ended. Rights: the file of its
+dynamic-security plugin, which the plugin reads when it starts and writes at each order (`broker_control`). The plugin could
+keep the passwords too, but takes none as a hash while it runs, and a hash is all that the register of devices has."""
 
 import fcntl
-from collections.abc import Iterable, Iterator
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Final
 
-from farmiq.edge.ingress_gateway.broker_logins import MqttLogin, hash_password
+from farmiq.contracts import topics
+from farmiq.edge.ingress_gateway.broker_logins import MqttLogin, Right, hash_password, may_publish, may_read
 from farmiq.stack.private_files import private_folder, write_private
+
+CONTROL_TOPIC: Final = "$CONTROL/dynamic-security/v1"
+GATEWAY_GROUP: Final = "edge-ingress-gateway"
+# Has no rights. Its password is a digest of all others' entries: whoever lets it in has read just these.
+WITNESS_USER: Final = "farmiq-witness"
+_DEFAULT_ACCESS: Final = {
+    "publishClientSend": False,
+    "publishClientReceive": False,
+    "subscribe": False,
+    "unsubscribe": True,
+}
 
 
 @dataclass(frozen=True)
 class MqttUser:
     name: str
     password: str = field(repr=False)
-    rules: tuple[str, ...]
+    rights: tuple[Right, ...]
+    has_fixed_id: bool = False
+
+    @property
+    def login(self) -> MqttLogin:
+        return MqttLogin(self.name, hash_password(self.password), self.rights, self.has_fixed_id)
 
 
-def gateway_rules() -> tuple[str, ...]:
-    # Mosquitto 2.0 applies these when it delivers, to the topic of the message: a `$share/group/` in front needs no rule.
-    return ("topic read iot/#", "topic write iot/+/ack")
+@dataclass(frozen=True)
+class Witness:
+    password: str = field(repr=False)
+    # Whether the file has other entries than before.
+    is_new: bool
 
 
-def operator_rules() -> tuple[str, ...]:
+def gateway_rights() -> tuple[Right, ...]:
+    shared = [may_read(topic_filter)[0] for topic_filter in topics.shared(GATEWAY_GROUP)]
+    return (*shared, *may_read("iot/#"), *may_publish("iot/+/ack"))
+
+
+def operator_rights() -> tuple[Right, ...]:
     """Whoever runs the stack can read every credential anyway. Good for trying things out by hand."""
-    return ("topic readwrite iot/#", "topic read $SYS/#")
+    shared = may_read("$share/+/iot/#")[0]
+    return (*may_publish("iot/#"), *may_read("iot/#"), *may_read("$SYS/#"), shared)
+
+
+def keeper_rights() -> tuple[Right, ...]:
+    return (*may_publish(CONTROL_TOPIC), *may_read(f"{CONTROL_TOPIC}/response"))
 
 
 def set_users(folder: Path, *users: MqttUser) -> None:
-    """Adds the users or replaces them. The broker learns of it at its next start or SIGHUP."""
-    change_logins(folder, put=[MqttLogin(user.name, hash_password(user.password), user.rules) for user in users])
+    """Adds the users or replaces them. The broker learns of it at its next start."""
+    change_files(folder, put=[user.login for user in users])
 
 
-def change_logins(folder: Path, put: Iterable[MqttLogin] = (), drop: Iterable[str] = ()) -> bool:
-    """Adds or replaces some and removes others; everybody else stays. Answers whether that changed anything."""
+def change_files(folder: Path, put: Iterable[MqttLogin] = (), drop: Iterable[str] = ()) -> None:
+    """For a broker that does not run. Adds or replaces some and removes others; everybody else stays whom the plugin knows."""
+    logins, gone = list(put), set(drop)
+    with _locked(folder):
+        access = read_access(folder)
+        named = gone | {login.name for login in logins}
+        clients = [client for client in access["clients"] if client["username"] not in named]
+        roles = [role for role in access["roles"] if role["rolename"] not in named]
+        whole: dict[str, Any] = {
+            "defaultACLAccess": _DEFAULT_ACCESS,
+            "clients": clients + [login.client for login in logins],
+            "roles": roles + [login.role for login in logins],
+        }
+        # Rights first: a login without rights, or without the client id that it is bound to, must never work.
+        write_private(access_file(folder), json.dumps(whole))
+        strangers = _read_hashes(password_file(folder)).keys() - {client["username"] for client in whole["clients"]}
+        _change_passwords(folder, {login.name: login.password_hash for login in logins}, gone | strangers)
+
+
+def change_passwords(folder: Path, put: Iterable[MqttLogin] = (), drop: Iterable[str] = ()) -> Witness:
+    """Adds or replaces some and removes others; everybody else stays."""
     logins = list(put)
-    for login in logins:
-        _refuse_unsafe(login)
-    with _both_files(folder) as (hashes, rules):
-        before = dict(hashes), dict(rules)
-        for login in logins:
-            hashes[login.name] = login.password_hash
-            rules[login.name] = login.rules
-        for name in drop:
-            hashes.pop(name, None)
-            rules.pop(name, None)
-        return before != (hashes, rules)
+    with _locked(folder):
+        return _change_passwords(folder, {login.name: login.password_hash for login in logins}, drop)
+
+
+def devices_in(folder: Path) -> set[str]:
+    """Whom the broker would know as devices if it started now."""
+    return {client["username"] for client in read_access(folder)["clients"] if "clientid" in client}
+
+
+def read_access(folder: Path) -> dict[str, Any]:
+    """Without anybody when there is no file, or none that can be read: the plugin's writes are not synced to disk."""
+    nobody: dict[str, Any] = {"clients": [], "roles": []}
+    try:
+        known = json.loads(access_file(folder).read_bytes())
+    except (FileNotFoundError, ValueError):
+        return nobody
+    return nobody | known if isinstance(known, dict) else nobody
 
 
 def password_file(folder: Path) -> Path:
     return folder / "passwords"
 
 
-def rules_file(folder: Path) -> Path:
-    return folder / "rules"
+def access_file(folder: Path) -> Path:
+    return folder / "access.json"
 
 
 @contextmanager
-def _both_files(folder: Path) -> Iterator[tuple[dict[str, str], dict[str, tuple[str, ...]]]]:
+def _locked(folder: Path) -> Iterator[None]:
     private_folder(folder)
     with (folder / ".users.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        hashes, rules = _read_hashes(password_file(folder)), _read_rules(rules_file(folder))
-        yield hashes, rules
-        # Rules first: a user without rules may do nothing, rules without a user mean nothing. So whoever is added or removed
-        # may do nothing yet, or nothing any more, if we die between the two.
-        blocks = ["\n".join((f"user {name}", *lines)) for name, lines in sorted(rules.items())]
-        write_private(rules_file(folder), "\n\n".join(blocks) + "\n")
-        write_private(password_file(folder), "".join(f"{name}:{text}\n" for name, text in sorted(hashes.items())))
+        yield
+
+
+def _change_passwords(folder: Path, put: Mapping[str, str], drop: Iterable[str]) -> Witness:
+    for name, password_hash in put.items():
+        _refuse_unsafe(name, password_hash)
+    before = _read_hashes(password_file(folder))
+    had_witness = before.pop(WITNESS_USER, None) is not None
+    after = before | dict(put)
+    for name in drop:
+        after.pop(name, None)
+    lines = "".join(f"{name}:{text}\n" for name, text in sorted(after.items()))
+    witness = Witness(hashlib.sha256(lines.encode()).hexdigest(), is_new=after != before or not had_witness)
+    if witness.is_new:
+        write_private(password_file(folder), f"{lines}{WITNESS_USER}:{hash_password(witness.password)}\n")
+    return witness
 
 
 def _read_hashes(path: Path) -> dict[str, str]:
@@ -80,20 +148,7 @@ def _read_hashes(path: Path) -> dict[str, str]:
     return {name: text for name, _, text in pairs if name}
 
 
-def _read_rules(path: Path) -> dict[str, tuple[str, ...]]:
-    """By the words and not by the blank lines: somebody may have edited the file by hand."""
-    rules: dict[str, list[str]] = {}
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    for line in filter(None, map(str.strip, lines)):
-        if line.startswith("user "):
-            own = rules.setdefault(line.removeprefix("user ").strip(), [])
-        elif rules:
-            own.append(line)
-    return {name: tuple(own) for name, own in rules.items()}
-
-
-def _refuse_unsafe(login: MqttLogin) -> None:
-    """Both files have one entry a line, so a line break in a name would smuggle in a user with rules of its own."""
-    texts = (login.name, login.password_hash, *login.rules)
-    if not login.name or ":" in login.name or any(not text.isprintable() for text in texts):
-        raise ValueError(f"not a name for an MQTT user: {login.name!r}")
+def _refuse_unsafe(name: str, password_hash: str) -> None:
+    """The file has one entry a line, so a line break in a name would smuggle in another user."""
+    if not name or ":" in name or not name.isprintable() or not password_hash.isprintable():
+        raise ValueError(f"not a name for an MQTT user: {name!r}")

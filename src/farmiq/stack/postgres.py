@@ -185,7 +185,8 @@ def _quoted(path: Path) -> str:
 
 
 async def create_role_and_database(connection: Connection, name: str, password: str) -> None:
-    """One role that owns one database of its name, where nobody else may connect. Safe to repeat; sets the password anew."""
+    """One role that owns one database of its name, where nobody else may connect, and the role that requests read it as. Safe to
+    repeat; sets the password anew."""
     verb = "ALTER" if await connection.fetchval("SELECT 1 FROM pg_roles WHERE rolname = $1", name) else "CREATE"
     identifier = _identifier(name)
     await connection.execute(
@@ -194,6 +195,10 @@ async def create_role_and_database(connection: Connection, name: str, password: 
     if not await connection.fetchval("SELECT 1 FROM pg_database WHERE datname = $1", name):
         await connection.execute(f"CREATE DATABASE {identifier} OWNER {identifier} TEMPLATE template0")
     await connection.execute(f"REVOKE ALL ON DATABASE {identifier} FROM PUBLIC")
+    reader = f"{name[:56]}_reader"
+    if not await connection.fetchval("SELECT 1 FROM pg_roles WHERE rolname = $1", reader):
+        await connection.execute(f"CREATE ROLE {_identifier(reader)} NOLOGIN")
+    await connection.execute(f"GRANT {_identifier(reader)} TO {identifier}")
 
 
 def _identifier(name: str) -> str:

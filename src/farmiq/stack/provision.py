@@ -9,7 +9,7 @@ import asyncpg
 
 from farmiq.kit.logging import get_logger
 from farmiq.kit.migrations import migrate
-from farmiq.kit.postgres import Connection
+from farmiq.kit.postgres import Connection, prepare
 from farmiq.stack import demo_farm
 from farmiq.stack.errors import StackError
 from farmiq.stack.object_store import create_bucket
@@ -39,7 +39,7 @@ async def provision_farm(plan: Plan) -> None:
         migrate(plan.urls.cloud_database, "farmiq.cloud.migrations"),
     )
     await _register_devices(plan)
-    await _renew_logins(plan)
+    await _write_logins(plan)
     await _register_edge(plan)
     log.info("farm_provisioned", tenant_id=demo_farm.TENANT_ID, edge_cluster_id=demo_farm.EDGE_CLUSTER_ID)
 
@@ -101,15 +101,14 @@ async def _give_station_its_secrets(connection: Connection, plan: Plan) -> None:
         await devices.add(connection, origin, "weigh-station", credential)
 
 
-async def _renew_logins(plan: Plan) -> None:
-    from farmiq.stack.device_logins import BrokerOfHome, apply_register_if_changed
+async def _write_logins(plan: Plan) -> None:
+    """The broker starts with what the database says, however long it was away and whatever backup came back meanwhile."""
+    from farmiq.stack.device_logins import write_register
 
     if plan.servers.mosquitto is None:
         return
-    broker = BrokerOfHome(plan.home, plan.servers.mosquitto.port)
     async with _connected(plan.urls.edge_database) as connection:
-        if await apply_register_if_changed(connection, broker):
-            log.info("device_logins_renewed")
+        await write_register(connection, plan.home)
 
 
 async def _register_edge(plan: Plan) -> None:
@@ -128,6 +127,7 @@ async def _register_edge(plan: Plan) -> None:
 async def _connected(url: str) -> AsyncIterator[Connection]:
     connection = await asyncpg.connect(url, timeout=10)
     try:
+        await prepare(connection)
         yield connection
     finally:
         await connection.close(timeout=5)

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from farmiq.edge.ingress_gateway.broker_logins import device_rules
+from farmiq.edge.ingress_gateway import canary
+from farmiq.edge.ingress_gateway.broker_logins import device_rights
 from farmiq.stack import demo_farm
 from farmiq.stack.children import Child
 from farmiq.stack.external import External, tier_database_url
 from farmiq.stack.home import Home
 from farmiq.stack.mosquitto import Mosquitto
-from farmiq.stack.mosquitto_users import MqttUser, gateway_rules, operator_rules
+from farmiq.stack.mosquitto_users import MqttUser, gateway_rights, operator_rights
 from farmiq.stack.postgres import Postgres
 from farmiq.stack.rabbitmq import Epmd, RabbitMq
 from farmiq.stack.relayed import BROKER_BEHIND, BROKER_ENTRANCE
@@ -69,6 +70,8 @@ class Urls:
     edge_database: str
     cloud_database: str
     mqtt_gateway: str
+    # None for a broker that is not ours: nobody made the login there that it needs.
+    mqtt_canary: str | None
     mqtt_device: str
     mqtt_station: str
     mqtt_operator: str
@@ -101,10 +104,11 @@ def embedded_servers(home: Home, external: External, ports: Mapping[str, int], s
         mosquitto = Mosquitto(
             home.server_folder("mosquitto"),
             ports.get(BROKER_BEHIND, ports[BROKER_ENTRANCE]),
-            secrets.mqtt_probe,
+            secrets.mqtt_keeper,
             mqtt_users(secrets),
             ports["mosquitto-services"],
             entrance_port=ports[BROKER_ENTRANCE],
+            is_log_read=True,
         )
     if not external.amqp_url:
         epmd = Epmd(ports["epmd"])
@@ -132,6 +136,7 @@ def server_urls(servers: Servers, external: External, secrets: Secrets) -> Urls:
         edge_database=external.edge_database_url or _database_url(servers, external, "edge", secrets.postgres_edge),
         cloud_database=external.cloud_database_url or _database_url(servers, external, "cloud", secrets.postgres_cloud),
         mqtt_gateway=external.mqtt_url or (mqtt.url(GATEWAY_USER, secrets.mqtt_gateway) if mqtt else ""),
+        mqtt_canary=mqtt.url(canary.LOGIN, secrets.mqtt_canary) if mqtt else None,
         mqtt_device=external.mqtt_url or (mqtt.device_url(demo_farm.DEVICE_ID, secrets.mqtt_device) if mqtt else ""),
         mqtt_station=external.mqtt_url or (mqtt.device_url(demo_farm.STATION_ID, secrets.mqtt_station) if mqtt else ""),
         mqtt_operator=external.mqtt_url or (mqtt.url(OPERATOR_USER, secrets.mqtt_operator) if mqtt else ""),
@@ -154,9 +159,10 @@ def s3_identities(secrets: Secrets, external: External) -> tuple[S3Identity, ...
 def mqtt_users(secrets: Secrets) -> tuple[MqttUser, ...]:
     place = (demo_farm.TENANT_ID, demo_farm.FARM_ID, demo_farm.BARN_ID, demo_farm.DEVICE_ID)
     return (
-        MqttUser(GATEWAY_USER, secrets.mqtt_gateway, gateway_rules()),
-        MqttUser(demo_farm.DEVICE_ID, secrets.mqtt_device, device_rules(*place)),
-        MqttUser(OPERATOR_USER, secrets.mqtt_operator, operator_rules()),
+        MqttUser(GATEWAY_USER, secrets.mqtt_gateway, gateway_rights()),
+        MqttUser(demo_farm.DEVICE_ID, secrets.mqtt_device, device_rights(*place), has_fixed_id=True),
+        MqttUser(canary.LOGIN, secrets.mqtt_canary, canary.RIGHTS),
+        MqttUser(OPERATOR_USER, secrets.mqtt_operator, operator_rights()),
     )
 
 

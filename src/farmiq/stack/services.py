@@ -103,7 +103,7 @@ def service_variables(home: Home, urls: Urls, secrets: Secrets, ports: Mapping[s
             "MQTT_URL": urls.mqtt_station,
             "EDGE_MEDIA_STORE_URL": f"http://127.0.0.1:{ports.get('edge-media-store')}",
         },
-        "edge-ingress-gateway": edge | {"MQTT_URL": urls.mqtt_gateway} | _register_variables(urls, ports),
+        "edge-ingress-gateway": edge | _gateway_urls(urls) | _register_variables(urls, ports),
         "edge-telemetry-timeseries": edge,
         "edge-weighvision-session": edge,
         "edge-media-store": edge | urls.s3_edge.variables(),
@@ -144,6 +144,12 @@ def _console_variables(home: Home, secrets: Secrets, ports: Mapping[str, int]) -
         "EDGE_ADMIN_TOKEN": secrets.admin_token,
         "CLOUD_ADMIN_TOKEN": secrets.admin_token,
     }
+
+
+def _gateway_urls(urls: Urls) -> dict[str, str]:
+    """For a broker that is not ours, MQTT_CANARY_URL comes from the shell of `farmiq up`, if anybody made that login."""
+    own = {} if urls.mqtt_canary is None else {"MQTT_CANARY_URL": urls.mqtt_canary}
+    return {"MQTT_URL": urls.mqtt_gateway} | own
 
 
 def _register_variables(urls: Urls, ports: Mapping[str, int]) -> dict[str, str]:

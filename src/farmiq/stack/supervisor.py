@@ -4,12 +4,14 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 
 from farmiq.kit.clock import Clock
 from farmiq.kit.errors import Fatal
 from farmiq.kit.logging import get_logger, mask
 from farmiq.kit.retry import Backoff
+from farmiq.stack.broker_log import Refusals, open_pipe
+from farmiq.stack.children import Child
 from farmiq.stack.device_logins import BrokerOfHome
 from farmiq.stack.errors import StackError
 from farmiq.stack.keeper import Keeper
@@ -19,7 +21,9 @@ from farmiq.stack.plan import Plan
 from farmiq.stack.private_files import remove, write_private
 from farmiq.stack.processes import sweep
 from farmiq.stack.provision import provision_farm, provision_servers
+from farmiq.stack.refusal_keeping import keep_refusals, remove_retained
 from farmiq.stack.relay.memory import Memory
+from farmiq.stack.seaweedfs import keep_sync_rule
 from farmiq.stack.state import Kind, Phase, StackState, write_state
 
 log = get_logger(__name__)
@@ -40,9 +44,16 @@ class Supervisor:
         self._home = plan.home
         self._stopping = asyncio.Event()
         self._state = StackState(home=str(self._home.path), phase="starting", supervisor_pid=os.getpid())
-        self._keepers = [Keeper(child, self._home, self._publish, clock) for child in plan.children()]
+        self._refusals = Refusals(clock)
+        self._keepers = [self._keeper_of(child, clock) for child in plan.children()]
         self._state.children = [keeper.state for keeper in self._keepers]
-        self._login_keeping: asyncio.Task[None] | None = None
+        self._background: list[asyncio.Task[None]] = []
+
+    def _keeper_of(self, child: Child, clock: Clock) -> Keeper:
+        """The broker's log passes through us, and the others' go to their files."""
+        if child.program is not self._plan.servers.mosquitto:
+            return Keeper(child, self._home, self._publish, clock)
+        return Keeper(child, self._home, self._publish, clock, lambda path: open_pipe(path, self._refusals))
 
     async def run(self) -> None:
         """Until SIGTERM, or until it turns out that the stack can't be brought up."""
@@ -63,17 +74,25 @@ class Supervisor:
             await told_to_stop
         told_to_stop.cancel()
         housekeeping.cancel()
-        if self._login_keeping is not None:
-            self._login_keeping.cancel()
+        for task in self._background:
+            task.cancel()
         await self._bring_down(problem)
 
     async def _bring_up(self) -> None:
-        """Everything as early as what it needs allows: RabbitMQ takes longest, and the edge does not wait for it."""
+        """Everything as early as what it needs allows: RabbitMQ takes longest, and the edge does not wait for it.
+
+        The broker comes after the database, which says whom it lets in."""
+        servers = self._of_kind("server")
+        brokers = [keeper for keeper in servers if keeper.child.program is self._plan.servers.mosquitto]
         try:
             async with asyncio.timeout(START_SECONDS_MAX), asyncio.TaskGroup() as tasks:
-                for keeper in self._of_kind("server"):
-                    tasks.create_task(self._start(keeper))
+                for keeper in servers:
+                    if keeper not in brokers:
+                        tasks.create_task(self._start(keeper))
                 await self._provision()
+                for keeper in brokers:
+                    await self._start(keeper)
+                self._begin_login_keeping()
                 for keeper in self._of_kind("service"):
                     tasks.create_task(self._start(keeper))
         except TimeoutError as error:
@@ -93,17 +112,27 @@ class Supervisor:
         await self._until_healthy(("postgres", "seaweedfs"))
         self._enter("provisioning")
         await _with_retries(lambda: provision_servers(self._plan))
+        if self._plan.servers.seaweedfs is not None:
+            self._keep("sync-rule", keep_sync_rule(self._plan.servers.seaweedfs))
         if self._plan.services:
             await _with_retries(lambda: provision_farm(self._plan))
-            self._begin_login_keeping()
 
     def _begin_login_keeping(self) -> None:
         """From now on a device that is added anywhere can log in within seconds, and one that is revoked is out."""
-        if self._plan.servers.mosquitto is None:
+        mosquitto = self._plan.servers.mosquitto
+        if mosquitto is None or mosquitto.services_port is None or not self._plan.services:
             return
-        broker = BrokerOfHome(self._home, self._plan.servers.mosquitto.port)
-        self._login_keeping = asyncio.create_task(keep_logins(self._plan.urls.edge_database, broker))
-        self._login_keeping.add_done_callback(_tell_if_failed)
+        broker = BrokerOfHome(self._home, mosquitto.port, mosquitto.services_port)
+        urls = self._plan.urls
+        self._keep("device-logins", keep_logins(urls.edge_database, broker))
+        self._keep("broker-refusals", keep_refusals(urls.edge_database, self._refusals))
+        self._keep("retained-messages", remove_retained(urls.mqtt_operator, self._refusals))
+
+    def _keep(self, name: str, work: Coroutine[None, None, None]) -> None:
+        """For as long as the stack runs."""
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(_tell_if_failed)
+        self._background.append(task)
 
     async def _until_healthy(self, names: Sequence[str]) -> None:
         """Of those that we run. One that the environment names is somebody else's care."""
@@ -159,7 +188,7 @@ class Supervisor:
 
 def _tell_if_failed(task: "asyncio.Task[None]") -> None:
     if not task.cancelled() and task.exception() is not None:
-        log.error("login_keeping_failed", exc_info=task.exception())
+        log.error("background_task_failed", task=task.get_name(), exc_info=task.exception())
 
 
 async def _stop(keepers: Iterable[Keeper]) -> None:

@@ -9,9 +9,9 @@ from litestar import get
 from litestar.params import FromQuery, QueryParameter
 
 from farmiq.kit.postgres import Pool
+from farmiq.kit.tenant_reads import ALL_TENANTS, read_as
 from farmiq.timeseries import accounts, hours
 from farmiq.timeseries.accounts import Depth, DeviceAccount
-from farmiq.timeseries.asking import asking
 from farmiq.timeseries.hour_routes import RANGE_MAX
 from farmiq.timeseries.parameters import AnyDevice, From, SomeDevices, Tenant, To, checked_ids, refused, time_range
 
@@ -55,7 +55,7 @@ def account_routes(pool: Pool, guards: Sequence[Any], admin_guards: Sequence[Any
         if upper - lower > RANGE_MAX:
             raise refused(f"At most {RANGE_MAX.days} days at once")
         named = checked_ids(device_ids)
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             shown = (
                 named
                 if named is not None
@@ -76,7 +76,7 @@ def account_routes(pool: Pool, guards: Sequence[Any], admin_guards: Sequence[Any
     @get("/api/v1/tenants", guards=admin_guards, tags=["audit"])
     async def tenants() -> Tenants:
         """Everybody of whom something was measured here."""
-        async with asking(pool) as connection:
+        async with read_as(pool, ALL_TENANTS) as connection:
             return Tenants(await accounts.tenants(connection))
 
     return [devices, tenants]

@@ -108,22 +108,21 @@ async def accounts(
     singles_since: datetime | None = None,
 ) -> Accounts:
     """Of these devices. Their hours are those between the two times; everything else is of any time."""
-    async with connection.transaction(isolation="repeatable_read", readonly=True):
-        months = await partitions(connection, "telemetry_raw")
-        streams = await connection.fetch(_STREAMS, tenant_id, list(device_ids))
-        samples = await _samples(connection, tenant_id, device_ids, months)
-        found = await hours(connection, tenant_id=tenant_id, device_ids=device_ids, since=since, until=until)
-        received = {row["stream_id"]: spans_of(row["received"]) for row in streams}
-        rows = None
-        if sum(in_months for _, in_months in samples.values()) <= depth.rows_max:
-            rows = await stored_rows(
-                connection, tenant_id=tenant_id, device_ids=device_ids, received=received, is_exact=depth.is_exact
-            )
-        late = {}
-        if singles_since is not None:
-            counted = await connection.fetch(_SINGLE_SINCE, tenant_id, list(device_ids), singles_since, until)
-            late = {row["device_id"]: row["readings"] for row in counted}
-        retired = await connection.fetchval(_RETIRED)
+    months = await partitions(connection, "telemetry_raw")
+    streams = await connection.fetch(_STREAMS, tenant_id, list(device_ids))
+    samples = await _samples(connection, tenant_id, device_ids, months)
+    found = await hours(connection, tenant_id=tenant_id, device_ids=device_ids, since=since, until=until)
+    received = {row["stream_id"]: spans_of(row["received"]) for row in streams}
+    rows = None
+    if sum(in_months for _, in_months in samples.values()) <= depth.rows_max:
+        rows = await stored_rows(
+            connection, tenant_id=tenant_id, device_ids=device_ids, received=received, is_exact=depth.is_exact
+        )
+    late = {}
+    if singles_since is not None:
+        counted = await connection.fetch(_SINGLE_SINCE, tenant_id, list(device_ids), singles_since, until)
+        late = {row["device_id"]: row["readings"] for row in counted}
+    retired = await connection.fetchval(_RETIRED)
     of_stream: Mapping[UUID, StoredRows] = rows.streams if rows else {}
     undated = {one.device_id: one.missing for one in found.undated}
     hours_of: dict[str, list[HourRow]] = {device_id: [] for device_id in device_ids}

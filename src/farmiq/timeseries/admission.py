@@ -10,6 +10,7 @@ from farmiq.contracts.telemetry import TelemetryLoss
 from farmiq.contracts.timestamps import to_us
 from farmiq.kit.postgres import Connection
 from farmiq.timeseries import store
+from farmiq.timeseries.content import contents_of
 from farmiq.timeseries.coverage import Span, missing, normalise
 from farmiq.timeseries.packed_rows import rows_of
 from farmiq.timeseries.partitions import months_of
@@ -49,7 +50,10 @@ async def admit_batches(
     admissions = [_take(streams[item.key], item, ingested_at, rows, minutes) for item in batches]
     await _write(connection, rows, minutes, touched)
     grown = {item.key for item, admission in zip(batches, admissions, strict=True) if admission.stored}
-    await store.save_coverage(connection, {key: streams[key] for key in grown})
+    contents = contents_of(
+        (item, span) for item, admission in zip(batches, admissions, strict=True) for span in admission.stored
+    )
+    await store.save_coverage(connection, {key: streams[key] for key in grown}, contents)
     return admissions
 
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from farmiq.kit.postgres import Pool
+from farmiq.kit.tenant_reads import read_as
 from farmiq.timeseries import aggregates
-from farmiq.timeseries.asking import asking
 from farmiq.timeseries.export import PAGE_ROWS
 from farmiq.timeseries.export_columns import Column, Pages
 from farmiq.timeseries.paging import AfterBucket, AfterSeries
@@ -51,7 +51,7 @@ async def _metrics(pool: Pool, wanted: WantedBuckets) -> AsyncIterator[tuple[str
     told: tuple[str, str] | None = None
     after: AfterSeries | None = None
     while True:
-        async with asking(pool) as connection:
+        async with read_as(pool, wanted.tenant_id) as connection:
             found = await aggregates.series(
                 connection, tenant_id=wanted.tenant_id, device_id=wanted.device_id, after=after, limit=SERIES_AT_ONCE
             )
@@ -67,7 +67,7 @@ async def _metrics(pool: Pool, wanted: WantedBuckets) -> AsyncIterator[tuple[str
 async def _buckets(
     pool: Pool, wanted: WantedBuckets, device_id: str, metric: str, after: AfterBucket | None
 ) -> list[aggregates.BucketRow]:
-    async with asking(pool) as connection:
+    async with read_as(pool, wanted.tenant_id) as connection:
         return await aggregates.buckets(
             connection,
             tenant_id=wanted.tenant_id,

@@ -9,8 +9,8 @@ from litestar.params import FromQuery, QueryParameter
 from litestar.response import Stream
 
 from farmiq.kit.postgres import Pool
+from farmiq.kit.tenant_reads import read_as
 from farmiq.timeseries import aggregates
-from farmiq.timeseries.asking import asking
 from farmiq.timeseries.bucket_export import COLUMNS, WantedBuckets, bucket_pages
 from farmiq.timeseries.export import AnyFormat, Exports, wanted
 from farmiq.timeseries.paging import AfterBucket, AfterSeries, cursor
@@ -77,7 +77,7 @@ def chart_routes(pool: Pool, guards: Sequence[Any], exports: Exports) -> list[An
             return await exports.answer(file_kind, f"aggregates-{tenant_id}", COLUMNS, bucket_pages(pool, asked))
         if device_id is None or metric is None:
             raise refused("A chart is of one metric of one device: give both, or ask for a file with `format`")
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             rows = await aggregates.buckets(
                 connection,
                 tenant_id=tenant_id,
@@ -98,7 +98,7 @@ def chart_routes(pool: Pool, guards: Sequence[Any], exports: Exports) -> list[An
         tenant_id: Tenant, device_id: AnyDevice = None, after: After = None, limit: Limit = 1000
     ) -> MetricPage:
         """Which metrics, sensors and units a tenant or one device has, and the first and last day of each."""
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             rows = await aggregates.series(
                 connection, tenant_id=tenant_id, device_id=device_id, after=position(after, AfterSeries), limit=limit
             )

@@ -1,7 +1,8 @@
 """What of a stream is here, what is declared lost, and what is missing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -28,9 +29,7 @@ _STREAMS_OF_DEVICES = f"""
 """  # noqa: S608 - as above
 _STREAM = f"SELECT {_COLUMNS} FROM streams WHERE tenant_id = $1 AND stream_id = $2"  # noqa: S608 - as above
 # A sample's id follows from its sequence, so its row is found by the key of each partition. Rows of 0.1.0 have another one.
-_TIMES = """
-    SELECT seq, occurred_at FROM telemetry_raw WHERE tenant_id = $1 AND id = ANY ($3::uuid[]) AND stream_id = $2
-"""
+_TIMES = "SELECT stream_id, seq, occurred_at FROM telemetry_raw WHERE tenant_id = $1 AND id = ANY ($2::uuid[])"
 _LOSSES = """
     SELECT event_id, first_seq, last_seq, count, first_ts, last_ts, reason, dropped_at, recorded_at
       FROM stream_losses
@@ -40,6 +39,9 @@ _LOSSES = """
 """
 
 SMALLEST_ID = UUID(int=0)
+GAPS_OF_STREAM_MAX = 500
+GAPS_OF_DEVICE_MAX = 2000
+"""Gaps whose times are looked up when a whole device is shown. The others are counted, and have no time."""
 
 
 class StreamRow(msgspec.Struct, frozen=True):
@@ -97,8 +99,15 @@ async def streams(
 
 
 async def streams_of(connection: Connection, *, tenant_id: str, device_ids: Sequence[str]) -> list[StreamRow]:
+    return list(await filled_streams(connection, tenant_id=tenant_id, device_ids=device_ids))
+
+
+async def filled_streams(
+    connection: Connection, *, tenant_id: str, device_ids: Sequence[str]
+) -> dict[StreamRow, list[Span]]:
+    """The streams of these devices, each with what is stored or declared lost of it."""
     rows = await connection.fetch(_STREAMS_OF_DEVICES, tenant_id, list(device_ids))
-    return [_stream_row(dict(row))[0] for row in rows]
+    return dict(_stream_row(dict(row)) for row in rows)
 
 
 async def gaps(
@@ -109,9 +118,30 @@ async def gaps(
     if row is None:
         return None
     stream, filled = _stream_row(dict(row))
-    open_spans = [span for span in missing(filled, (1, stream.highest_seq + 1)) if span[0] > after_seq][:limit]
-    times = await _times(connection, tenant_id, stream_id, open_spans)
-    return stream, [Gap(first, end - 1, end - first, times.get(first - 1), times.get(end)) for first, end in open_spans]
+    open_spans = {stream_id: _open_spans(stream, filled, after_seq, limit)}
+    return stream, (await _dated(connection, tenant_id, open_spans))[stream_id]
+
+
+async def first_gaps(
+    connection: Connection, *, tenant_id: str, streams: Mapping[StreamRow, Sequence[Span]]
+) -> dict[UUID, list[Gap]]:
+    """The first gaps of each stream, with their times, in one statement however many streams a device has.
+
+    At most `GAPS_OF_DEVICE_MAX` of one device. The streams with the most samples come first: a device that opens streams without
+    end does not hide the gaps of those with which it measures.
+    """
+    left = dict.fromkeys((stream.device_id for stream in streams), GAPS_OF_DEVICE_MAX)
+    open_spans: dict[UUID, list[Span]] = {}
+    torn = sorted((stream for stream in streams if stream.missing), key=lambda stream: -stream.stored)
+    for stream in torn:
+        limit = min(GAPS_OF_STREAM_MAX, left[stream.device_id])
+        open_spans[stream.stream_id] = _open_spans(stream, streams[stream], 0, limit)
+        left[stream.device_id] -= len(open_spans[stream.stream_id])
+    return await _dated(connection, tenant_id, open_spans)
+
+
+def _open_spans(stream: StreamRow, filled: Sequence[Span], after_seq: int, limit: int) -> list[Span]:
+    return [span for span in missing(filled, (1, stream.highest_seq + 1)) if span[0] > after_seq][:limit]
 
 
 async def losses(
@@ -126,12 +156,30 @@ async def has_stream(connection: Connection, *, tenant_id: str, stream_id: UUID)
     return await connection.fetchrow(_STREAM, tenant_id, stream_id) is not None
 
 
-async def _times(connection: Connection, tenant_id: str, stream_id: UUID, spans: Sequence[Span]) -> dict[int, datetime]:
-    neighbours = {seq for first, end in spans for seq in (first - 1, end) if seq > 0}
-    ids = [sample_id(tenant_id, stream_id, seq) for seq in sorted(neighbours)]
-    ids += [first_sample_id(stream_id, seq) for seq in sorted(neighbours)]
-    rows = await connection.fetch(_TIMES, tenant_id, stream_id, ids) if ids else []
-    return {row["seq"]: row["occurred_at"] for row in rows}
+async def _dated(
+    connection: Connection, tenant_id: str, open_spans: Mapping[UUID, Sequence[Span]]
+) -> dict[UUID, list[Gap]]:
+    neighbours = {
+        (stream_id, seq)
+        for stream_id, spans in open_spans.items()
+        for first, end in spans
+        for seq in (first - 1, end)
+        if seq > 0
+    }
+    ids = [
+        name(stream_id, seq)
+        for stream_id, seq in sorted(neighbours)
+        for name in (partial(sample_id, tenant_id), first_sample_id)
+    ]
+    rows = await connection.fetch(_TIMES, tenant_id, ids) if ids else []
+    times = {(row["stream_id"], row["seq"]): row["occurred_at"] for row in rows}
+    return {
+        stream_id: [
+            Gap(first, end - 1, end - first, times.get((stream_id, first - 1)), times.get((stream_id, end)))
+            for first, end in spans
+        ]
+        for stream_id, spans in open_spans.items()
+    }
 
 
 def _stream_row(row: dict[str, Any]) -> tuple[StreamRow, list[Span]]:

@@ -9,8 +9,8 @@ from litestar import get
 from litestar.params import FromQuery, QueryParameter
 
 from farmiq.kit.postgres import Pool
+from farmiq.kit.tenant_reads import read_as
 from farmiq.timeseries import hours
-from farmiq.timeseries.asking import asking
 from farmiq.timeseries.device_totals import DeviceTotals, device_totals
 from farmiq.timeseries.hours import HourRow, Undated
 from farmiq.timeseries.parameters import AnyDevice, From, SomeDevices, Tenant, To, checked_ids, refused, time_range
@@ -58,7 +58,7 @@ def hour_routes(pool: Pool, guards: Sequence[Any]) -> list[Any]:
         if upper - lower > longest:
             raise refused(f"At most {longest.days} days at once")
         named = [device_id] if device_id is not None else checked_ids(device_ids)
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             shown = named or await hours.devices(connection, tenant_id=tenant_id, after=after or "", limit=limit)
             found = await hours.hours(
                 connection, tenant_id=tenant_id, device_ids=shown, since=lower, until=upper, step=window
@@ -69,7 +69,7 @@ def hour_routes(pool: Pool, guards: Sequence[Any]) -> list[Any]:
     @get("/api/v1/coverage/devices", guards=guards, tags=["streams"])
     async def totals(tenant_id: Tenant, after: AnyDevice = None, limit: TotalsLimit = 1000) -> TotalsPage:
         """For each device that numbers its samples: how many are stored, declared lost, and missing, since it was first heard."""
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             rows = await device_totals(connection, tenant_id=tenant_id, after=after or "", limit=limit)
         return TotalsPage(rows, rows[-1].device_id if len(rows) == limit else None)
 

@@ -7,21 +7,18 @@ between two times, and is shared out over the hours between them. What lies betw
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Literal
-from uuid import UUID
 
 import msgspec
 
 from farmiq.kit.postgres import Connection
 from farmiq.timeseries import completeness
 from farmiq.timeseries.aggregates import start_of_bucket
-from farmiq.timeseries.coverage import Span, count, normalise, without
+from farmiq.timeseries.coverage import Span, count, without
 from farmiq.timeseries.store import spans_of
 
 HOUR: Final = timedelta(hours=1)
 Step = Literal["1h", "1d"]
 STEPS: Final[Mapping[Step, timedelta]] = {"1h": HOUR, "1d": timedelta(days=1)}
-GAPS_MAX: Final = 500
-"""Of one stream, looked up one by one. Whatever is beyond them counts as undated."""
 
 _STORED: Final = """
     SELECT device_id, bucket_start_at, sum(count)::bigint AS samples
@@ -30,9 +27,8 @@ _STORED: Final = """
        AND bucket_start_at >= $3 AND bucket_start_at < $4 AND ($5::text IS NULL OR (farm_id, barn_id) = ($5, $6::text))
      GROUP BY device_id, bucket_start_at
 """
-_STREAMS: Final = """
-    SELECT stream_id, device_id, received, lost FROM streams
-     WHERE tenant_id = $1 AND device_id = ANY ($2::text[]) AND ($3::text IS NULL OR (farm_id, barn_id) = ($3, $4::text))
+_LOST: Final = """
+    SELECT stream_id, lost FROM streams WHERE tenant_id = $1 AND device_id = ANY ($2::text[]) AND lost <> '{}'
 """
 # Nothing is dropped before it was measured, so what was dropped before the range began is about earlier hours.
 _LOSSES: Final = """
@@ -100,30 +96,24 @@ async def hours(
     found = _Found(since, until, step)
     for row in await connection.fetch(_STORED, tenant_id, list(device_ids), since, until, *place, step):
         found.at(row["device_id"], row["bucket_start_at"]).stored += row["samples"]
-    streams = await connection.fetch(_STREAMS, tenant_id, list(device_ids), *place)
-    lost = {row["stream_id"]: spans_of(row["lost"]) for row in streams}
-    device_of = {row["stream_id"]: row["device_id"] for row in streams}
-    torn = [row["stream_id"] for row in streams if _has_gap([*spans_of(row["received"]), *lost[row["stream_id"]]])]
+    filled = await completeness.filled_streams(connection, tenant_id=tenant_id, device_ids=device_ids)
+    streams = {stream: spans for stream, spans in filled.items() if barn in (None, (stream.farm_id, stream.barn_id))}
+    device_of = {stream.stream_id: stream.device_id for stream in streams}
+    lost = {
+        row["stream_id"]: spans_of(row["lost"]) for row in await connection.fetch(_LOST, tenant_id, list(device_ids))
+    }
     for loss in await connection.fetch(_LOSSES, tenant_id, list(device_ids), since):
-        if loss["stream_id"] in lost:
-            remaining, taken = _take(lost[loss["stream_id"]], (loss["first_seq"], loss["last_seq"] + 1))
-            lost[loss["stream_id"]] = remaining
-            found.lose(device_of[loss["stream_id"]], taken, loss["first_at"], loss["last_at"])
-    for stream_id in torn:
-        await _find_missing(connection, tenant_id, stream_id, device_of[stream_id], found)
+        stream_id = loss["stream_id"]
+        if stream_id in lost and stream_id in device_of:
+            lost[stream_id], taken = _take(lost[stream_id], (loss["first_seq"], loss["last_seq"] + 1))
+            found.lose(device_of[stream_id], taken, loss["first_at"], loss["last_at"])
+    gaps = await completeness.first_gaps(connection, tenant_id=tenant_id, streams=streams)
+    for stream in streams:
+        dated = gaps.get(stream.stream_id, [])
+        for gap in dated:
+            found.miss(stream.device_id, gap.count, gap.after_ts, gap.before_ts)
+        found.miss(stream.device_id, stream.missing - sum(gap.count for gap in dated), None, None)
     return found.sorted()
-
-
-async def _find_missing(
-    connection: Connection, tenant_id: str, stream_id: UUID, device_id: str, found: "_Found"
-) -> None:
-    answer = await completeness.gaps(connection, tenant_id=tenant_id, stream_id=stream_id, limit=GAPS_MAX)
-    if answer is None:
-        return
-    stream, gaps = answer
-    for gap in gaps:
-        found.miss(device_id, gap.count, gap.after_ts, gap.before_ts)
-    found.miss(device_id, stream.missing - sum(gap.count for gap in gaps), None, None)
 
 
 class _Found:
@@ -178,10 +168,6 @@ def _before(samples: int, first_at: datetime, last_at: datetime, moment: datetim
     if moment > last_at:
         return samples
     return round(samples * ((moment - first_at) / (last_at - first_at)))
-
-
-def _has_gap(filled: Sequence[Span]) -> bool:
-    return len(normalise([(0, 1), *filled])) > 1
 
 
 def _take(spans: Sequence[Span], wanted: Span) -> tuple[list[Span], int]:

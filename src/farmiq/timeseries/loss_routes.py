@@ -11,8 +11,8 @@ from litestar.params import QueryParameter
 from farmiq.contracts.ids import ID_PATTERN
 from farmiq.contracts.timestamps import EARLIEST
 from farmiq.kit.postgres import Pool
+from farmiq.kit.tenant_reads import read_as
 from farmiq.timeseries import losses, station_losses
-from farmiq.timeseries.asking import asking
 from farmiq.timeseries.losses import LedgerRow, LossSummary
 from farmiq.timeseries.paging import BeforeLoss, cursor
 from farmiq.timeseries.parameters import After, AnyDevice, From, Limit, Tenant, To, position, time_range
@@ -47,7 +47,7 @@ def loss_routes(pool: Pool, guards: Sequence[Any]) -> list[Any]:
         """Every declared loss of the tenant, newest first, by when the device gave it up; from the beginning unless `from` says
         otherwise."""
         lower, before = _window(since, until, after)
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             rows = await losses.ledger(
                 connection,
                 tenant_id=tenant_id,
@@ -72,7 +72,7 @@ def loss_routes(pool: Pool, guards: Sequence[Any]) -> list[Any]:
         """What weigh stations of the tenant gave up, in the order and with the questions of the ledger of streams."""
         lower, before = _window(since, until, after)
         only = {"device_id": device_id, "reason": reason}
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             rows = await station_losses.ledger(
                 connection, tenant_id=tenant_id, since=lower, before=before, limit=limit, **only
             )
@@ -82,7 +82,7 @@ def loss_routes(pool: Pool, guards: Sequence[Any]) -> list[Any]:
     @get("/api/v1/losses/summary", guards=guards, tags=["streams"])
     async def summary(tenant_id: Tenant) -> LossSummary:
         """How much was ever given up, why, in which months, and since when somebody would have said so."""
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             return await losses.summary(connection, tenant_id=tenant_id)
 
     return [ledger, of_stations, summary]

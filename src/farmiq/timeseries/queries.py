@@ -76,12 +76,11 @@ async def readings(
     if metric is None:
         rows = [ReadingRow(**row) for row in await connection.fetch(_NEWEST, *end, limit)]
         return Readings(rows, _last(rows, limit))
-    async with connection.transaction(isolation="repeatable_read", readonly=True):
-        found = await connection.fetch(_NEWEST_OF_METRIC, *end, scanned_rows_max, metric, sensor, limit)
-        rows = [ReadingRow(**row) for row in found]
-        if len(rows) == limit:
-            return Readings(rows, _last(rows, limit))
-        stopped = await connection.fetchrow(_STOPPED_AT, *end, scanned_rows_max)
+    found = await connection.fetch(_NEWEST_OF_METRIC, *end, scanned_rows_max, metric, sensor, limit)
+    rows = [ReadingRow(**row) for row in found]
+    if len(rows) == limit:
+        return Readings(rows, _last(rows, limit))
+    stopped = await connection.fetchrow(_STOPPED_AT, *end, scanned_rows_max)
     return Readings(rows, None if stopped is None else AfterReading(stopped["occurred_at"], stopped["id"]))
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 
 from farmiq.kit.postgres import Pool
-from farmiq.timeseries.asking import asking
+from farmiq.kit.tenant_reads import read_as
 from farmiq.timeseries.export import PAGE_ROWS, pages_of
 from farmiq.timeseries.export_columns import Column, Pages, Rows
 from farmiq.timeseries.paging import AfterReading
@@ -60,7 +60,7 @@ def reading_pages(pool: Pool, wanted: Wanted, stretch_rows: int | None = None) -
     async def ask(after: AfterReading | None) -> tuple[Rows, AfterReading | None]:
         at, last_id = after or start
         given = (wanted.tenant_id, at, wanted.until, last_id, limit, wanted.metric, wanted.sensor, wanted.barn_id)
-        async with asking(pool) as connection:
+        async with read_as(pool, wanted.tenant_id) as connection:
             if wanted.device_id is None:
                 rows = await connection.fetch(_STRETCH, *given)
             else:

@@ -10,10 +10,11 @@ from litestar.response import Stream
 from farmiq.kit.clock import Clock
 from farmiq.kit.postgres import Connection, Pool
 from farmiq.kit.rested import Rested
+from farmiq.kit.tenant_reads import ALL_TENANTS, read_as
 from farmiq.timeseries import queries, store
 from farmiq.timeseries.account_routes import account_routes
-from farmiq.timeseries.asking import asking
 from farmiq.timeseries.chart_routes import chart_routes
+from farmiq.timeseries.content_routes import content_routes
 from farmiq.timeseries.export import AnyFormat, Exports, wanted
 from farmiq.timeseries.hour_routes import hour_routes
 from farmiq.timeseries.loss_routes import loss_routes
@@ -33,6 +34,7 @@ from farmiq.timeseries.parameters import (
     time_range,
 )
 from farmiq.timeseries.reading_export import COLUMNS, Wanted, reading_pages
+from farmiq.timeseries.record_routes import loss_record_routes
 from farmiq.timeseries.span_routes import span_routes
 from farmiq.timeseries.stream_routes import stream_routes
 from farmiq.timeseries.summary_routes import summary_routes
@@ -83,12 +85,14 @@ def measurement_routes(
         *span_routes(pool, guards),
         *summary_routes(pool, guards),
         *account_routes(pool, guards, admin_guards),
+        *content_routes(pool, guards),
+        *loss_record_routes(pool, guards),
     ]
 
 
 def stats_route(pool: Pool, admin_guards: Sequence[Any], totals: CountSamples) -> Any:
     async def count() -> Totals:
-        async with asking(pool) as connection:
+        async with read_as(pool, ALL_TENANTS) as connection:
             found = await totals(connection)
         return Totals(
             found["stored"], found["in_streams"], found["lost"], found["streams"], found.get("counted_elsewhere", 0)
@@ -133,7 +137,7 @@ def reading_route(pool: Pool, guards: Sequence[Any], files: Exports) -> Any:
             return await files.answer(file_kind, f"readings-{tenant_id}", COLUMNS, reading_pages(pool, asked))
         if device_id is None or barn_id is not None:
             raise refused("Pages are of one device: give `device_id` and no `barn_id`, or ask for a file with `format`")
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             page = await queries.readings(
                 connection,
                 tenant_id=tenant_id,

@@ -9,8 +9,8 @@ from litestar.params import QueryParameter
 
 from farmiq.contracts.ids import ID_PATTERN
 from farmiq.kit.postgres import Pool
+from farmiq.kit.tenant_reads import read_as
 from farmiq.timeseries import spans
-from farmiq.timeseries.asking import asking
 from farmiq.timeseries.parameters import From, Tenant, To, time_range
 
 Device = Annotated[str, QueryParameter(pattern=ID_PATTERN, max_length=64)]
@@ -27,7 +27,7 @@ def span_routes(pool: Pool, guards: Sequence[Any]) -> list[Any]:
         What came late is looked for in 500 parts of the range, by the first sample of each.
         """
         lower, upper = time_range(since, until)
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             return await spans.spans(
                 connection,
                 tenant_id=tenant_id,

@@ -12,7 +12,6 @@ from farmiq.timeseries import completeness
 PROBES: Final = 500
 """In so many parts of a range it is looked for what came late. What is shorter than one is narrower than a line of the chart."""
 LOSSES_MAX: Final = 1000
-GAPS_MAX: Final = 500
 
 # Nothing is dropped before it was measured, so what was dropped before the range began is about earlier times.
 _LOSSES: Final = """
@@ -103,12 +102,10 @@ async def late_parts(
 
 async def _gaps(connection: Connection, tenant_id: str, device_id: str) -> tuple[list[completeness.Gap], int]:
     """Those of which a time is known, and how many samples are missing in all."""
-    found: list[completeness.Gap] = []
-    streams = await completeness.streams_of(connection, tenant_id=tenant_id, device_ids=[device_id])
-    for torn in [stream for stream in streams if stream.missing]:
-        answer = await completeness.gaps(connection, tenant_id=tenant_id, stream_id=torn.stream_id, limit=GAPS_MAX)
-        found += [gap for gap in answer[1] if gap.after_ts or gap.before_ts] if answer else []
-    return found, sum(stream.missing for stream in streams)
+    streams = await completeness.filled_streams(connection, tenant_id=tenant_id, device_ids=[device_id])
+    gaps = await completeness.first_gaps(connection, tenant_id=tenant_id, streams=streams)
+    dated = [gap for of_stream in gaps.values() for gap in of_stream if gap.after_ts or gap.before_ts]
+    return dated, sum(stream.missing for stream in streams)
 
 
 def missing_between(gaps: Iterable[completeness.Gap], since: datetime, until: datetime) -> list[GapSpan]:

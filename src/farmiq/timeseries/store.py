@@ -9,13 +9,14 @@ import msgspec
 
 from farmiq.contracts.telemetry import TelemetryLoss
 from farmiq.contracts.timestamps import from_us
-from farmiq.kit.errors import Rejected
+from farmiq.kit.errors import EventIdReused
 from farmiq.kit.postgres import Connection
+from farmiq.timeseries.content import DIGEST_MASK, Block, BlockContent
 from farmiq.timeseries.coverage import Span
 from farmiq.timeseries.packed_rows import as_copy
 from farmiq.timeseries.rollup import Bucket, Tally, at_one_place, bounded
 from farmiq.timeseries.samples import COLUMNS, ReadingKey, Row
-from farmiq.timeseries.stream import Coverage, Origin, StreamKey
+from farmiq.timeseries.stream import Coverage, Origin, StreamKey, StreamLimit
 
 _WANTED = "unnest($1::text[], $2::uuid[]) AS wanted (tenant_id, stream_id) JOIN streams USING (tenant_id, stream_id)"
 _LOCK = f"""
@@ -27,25 +28,52 @@ _LOCK_KNOWN = _LOCK.replace(
     "ORDER BY",
     f"WHERE (SELECT count(*) FROM {_WANTED}) = cardinality($2::uuid[]) ORDER BY",  # noqa: S608 - our own constants
 )
+# One after the other: two transactions that both count first would both find room.
+_LOCK_OPENING = "SELECT pg_advisory_xact_lock(hashtext('farmiq.streams.open'))"
+_BEYOND_LIMIT = """
+    WITH new AS (
+      SELECT tenant_id, stream_id, device_id,
+             row_number() OVER (PARTITION BY tenant_id, device_id ORDER BY stream_id) AS number_of_device,
+             row_number() OVER (PARTITION BY tenant_id ORDER BY stream_id) AS number_of_tenant
+        FROM unnest($1::text[], $2::uuid[], $3::text[]) AS wanted (tenant_id, stream_id, device_id)
+       WHERE NOT EXISTS (SELECT FROM streams AS known
+                          WHERE known.tenant_id = wanted.tenant_id AND known.stream_id = wanted.stream_id)),
+    opened AS (
+      SELECT tenant_id, device_id, count(*) AS streams FROM streams
+       WHERE tenant_id IN (SELECT tenant_id FROM new) AND first_seen_at > now() - $6::interval GROUP BY tenant_id, device_id)
+    SELECT tenant_id, stream_id FROM new
+     WHERE number_of_device + coalesce((SELECT streams FROM opened
+             WHERE opened.tenant_id = new.tenant_id AND opened.device_id = new.device_id), 0) > $4
+        OR number_of_tenant + (SELECT coalesce(sum(streams), 0) FROM opened WHERE opened.tenant_id = new.tenant_id) > $5
+"""
 _CREATE = """
     INSERT INTO streams (tenant_id, stream_id, farm_id, barn_id, device_id)
     SELECT * FROM unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::text[])
     ON CONFLICT (tenant_id, stream_id) DO NOTHING
 """
 # Ranges travel as text: the driver would take a list of multiranges for an array of two dimensions.
-_SAVE = """
+_SAVE = f"""
+    WITH content AS (
+      INSERT INTO stream_content AS known (tenant_id, stream_id, block, samples, digest)
+      SELECT * FROM unnest($7::text[], $8::uuid[], $9::bigint[], $10::bigint[], $11::bigint[])
+      ON CONFLICT (tenant_id, stream_id, block) DO UPDATE
+         SET samples = known.samples + excluded.samples, digest = (known.digest + excluded.digest) & {DIGEST_MASK})
     UPDATE streams AS known
        SET received = seen.received::int8multirange, lost = seen.lost::int8multirange, last_seen_at = now(),
            boot_id = coalesce(seen.boot_id, known.boot_id), channels = coalesce(seen.channels, known.channels)
       FROM unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::uuid[], $6::jsonb[])
            AS seen (tenant_id, stream_id, received, lost, boot_id, channels)
      WHERE known.tenant_id = seen.tenant_id AND known.stream_id = seen.stream_id
-"""
+"""  # noqa: S608 - our own constants
 _LOSS = """
     INSERT INTO stream_losses (event_id, tenant_id, farm_id, barn_id, device_id, stream_id, first_seq, last_seq, count,
                                first_ts, last_ts, reason, dropped_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
     ON CONFLICT (tenant_id, event_id) DO NOTHING
+"""
+_LOSS_KNOWN = """
+    SELECT (device_id, stream_id, first_seq, last_seq, count, reason) = ($3, $4, $5, $6, $7, $8)
+      FROM stream_losses WHERE tenant_id = $1 AND event_id = $2
 """
 _READING = f"""
     INSERT INTO telemetry_raw ({", ".join(COLUMNS)})
@@ -99,31 +127,46 @@ _TOTALS = """
             + (SELECT samples FROM retired_samples))::bigint AS stored
 """
 
-
-class EventIdReused(Rejected):
-    """Another reading of this tenant has this event id, with another device, metric or value. Stored is what came first; the
-    other one is refused."""
-
-    code = "event_id_reused"
+NO_CONTENT: Mapping[Block, BlockContent] = {}
 
 
-async def lock_streams(connection: Connection, wanted: Mapping[StreamKey, Origin]) -> dict[StreamKey, Coverage]:
+async def lock_streams(
+    connection: Connection, wanted: Mapping[StreamKey, Origin], limit: StreamLimit | None = None
+) -> dict[StreamKey, Coverage]:
     """The rows of these streams, locked until the transaction ends; those not seen before are made.
 
-    Made first and locked after, both in the order of the ids: nobody waits for a new row while holding an old one.
+    Made first and locked after, both in the order of the ids: nobody waits for a new row while holding an old one. Streams that
+    would be beyond the limit are neither made nor in the answer.
     """
     if not wanted:
         return {}
     keys = _columns(wanted)
     rows = await connection.fetch(_LOCK_KNOWN, *keys)
+    if not rows and limit is not None:
+        beyond = await _beyond(connection, wanted, limit)
+        wanted = {key: origin for key, origin in wanted.items() if key not in beyond}
+        if not wanted:
+            return {}
+        keys = _columns(wanted)
     if not rows:
         await connection.execute(_CREATE, *_new_streams(wanted))
         rows = await connection.fetch(_LOCK, *keys)
     return {(row["tenant_id"], row["stream_id"]): _coverage(row) for row in rows}
 
 
-async def save_coverage(connection: Connection, streams: Mapping[StreamKey, Coverage]) -> None:
-    """Of streams that this transaction has locked."""
+async def _beyond(connection: Connection, wanted: Mapping[StreamKey, Origin], limit: StreamLimit) -> set[StreamKey]:
+    await connection.execute(_LOCK_OPENING)
+    device_ids = [origin.device_id for origin in wanted.values()]
+    rows = await connection.fetch(
+        _BEYOND_LIMIT, *_columns(wanted), device_ids, limit.of_device, limit.of_tenant, limit.window
+    )
+    return {(row["tenant_id"], row["stream_id"]) for row in rows}
+
+
+async def save_coverage(
+    connection: Connection, streams: Mapping[StreamKey, Coverage], contents: Mapping[Block, BlockContent] = NO_CONTENT
+) -> None:
+    """Of streams that this transaction has locked. `contents` are those of the samples that were new."""
     if streams:
         rows = list(streams.values())
         await connection.execute(
@@ -133,14 +176,25 @@ async def save_coverage(connection: Connection, streams: Mapping[StreamKey, Cove
             [_multirange(row.lost) for row in rows],
             [row.boot_id for row in rows],
             [None if row.channels is None else msgspec.Raw(msgspec.json.encode(row.channels)) for row in rows],
+            [block.tenant_id for block in contents],
+            [block.stream_id for block in contents],
+            [block.number for block in contents],
+            [content.samples for content in contents.values()],
+            [content.digest for content in contents.values()],
         )
 
 
 async def record_loss(connection: Connection, origin: Origin, event_id: UUID, loss: TelemetryLoss) -> None:
-    await connection.execute(
+    """Once, however often it is told. Another loss under its id is an error: skipping it would leave it out."""
+    tag = await connection.execute(
         _LOSS, event_id, origin.tenant_id, origin.farm_id, origin.barn_id, origin.device_id, loss.stream_id,
         loss.first_seq, loss.last_seq, loss.count, loss.first_ts, loss.last_ts, loss.reason, loss.dropped_at,
     )  # fmt: skip
+    if tag == "INSERT 0 0" and not await connection.fetchval(
+        _LOSS_KNOWN, origin.tenant_id, event_id, origin.device_id, loss.stream_id, loss.first_seq, loss.last_seq,
+        loss.count, loss.reason,
+    ):  # fmt: skip
+        raise EventIdReused(f"another loss of this tenant has the id {event_id}")
 
 
 async def ensure_months(connection: Connection, table: str, months: Sequence[date]) -> None:

@@ -1,6 +1,7 @@
 """One stream: whose it is, and which of its sequences are here."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from uuid import UUID
 
 import msgspec
@@ -23,6 +24,14 @@ class Origin(msgspec.Struct, frozen=True, order=True):
     def is_same_device(self, other: "Origin") -> bool:
         """Wherever it stands now: a node that was carried to another barn goes on with its stream."""
         return (self.tenant_id, self.device_id) == (other.tenant_id, other.device_id)
+
+
+class StreamLimit(msgspec.Struct, frozen=True):
+    """How many streams a device, and all devices of a tenant together, may open within a time. Older ones do not count."""
+
+    of_device: int
+    of_tenant: int
+    window: timedelta
 
 
 class Coverage(msgspec.Struct):

@@ -10,8 +10,8 @@ from litestar.params import FromPath
 
 from farmiq.kit.http_server import ApiError
 from farmiq.kit.postgres import Pool
+from farmiq.kit.tenant_reads import read_as
 from farmiq.timeseries import completeness
-from farmiq.timeseries.asking import asking
 from farmiq.timeseries.paging import AfterGap, AfterLoss, AfterStream, cursor
 from farmiq.timeseries.parameters import After, AnyDevice, Limit, SomeDevices, Tenant, checked_ids, position
 
@@ -45,7 +45,7 @@ def stream_routes(pool: Pool, guards: Sequence[Any]) -> list[Any]:
     ) -> StreamPage:
         """Coverage of each stream: what is stored, declared lost, and missing. With `device_ids` all of those devices at once."""
         some = checked_ids(device_ids)
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             if some is not None:
                 return StreamPage(await completeness.streams_of(connection, tenant_id=tenant_id, device_ids=some), None)
             rows = await completeness.streams(
@@ -60,7 +60,7 @@ def stream_routes(pool: Pool, guards: Sequence[Any]) -> list[Any]:
         The times are those of the samples on either side, where these are stored here.
         """
         (after_seq,) = position(after, AfterGap) or AfterGap(0)
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             found = await completeness.gaps(
                 connection, tenant_id=tenant_id, stream_id=stream_id, after_seq=after_seq, limit=limit
             )
@@ -72,7 +72,7 @@ def stream_routes(pool: Pool, guards: Sequence[Any]) -> list[Any]:
     @get("/api/v1/streams/{stream_id:uuid}/losses", guards=guards, tags=["streams"])
     async def losses(stream_id: FromPath[UUID], tenant_id: Tenant, after: After = None, limit: Limit = 100) -> LossPage:
         """What was declared lost of a stream, with the reason, in the order of the sequences."""
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             if not await completeness.has_stream(connection, tenant_id=tenant_id, stream_id=stream_id):
                 raise unknown(stream_id)
             rows = await completeness.losses(

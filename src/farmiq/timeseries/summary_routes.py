@@ -7,7 +7,7 @@ from litestar import get
 from litestar.params import QueryParameter
 
 from farmiq.kit.postgres import Pool
-from farmiq.timeseries.asking import asking
+from farmiq.kit.tenant_reads import read_as
 from farmiq.timeseries.hour_routes import RANGE_MAX
 from farmiq.timeseries.parameters import AnyDevice, From, Tenant, To, refused, time_range
 from farmiq.timeseries.summary import Summary, summarize
@@ -33,7 +33,7 @@ def summary_routes(pool: Pool, guards: Sequence[Any]) -> list[Any]:
         lower, upper = time_range(since, until)
         if upper - lower > RANGE_MAX:
             raise refused("At most 31 days at once")
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             return await summarize(
                 connection,
                 tenant_id=tenant_id,

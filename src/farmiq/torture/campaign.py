@@ -37,7 +37,7 @@ class Wishes:
     readings_per_second: float = 20.0
     session_seconds: float = 5.0
     recover_seconds_max: float = 600.0
-    has_strangers: bool = False
+    has_strangers: bool = True
     """Neighbours with valid credentials of their own attack too."""
 
 

@@ -33,7 +33,7 @@ _READINGS = """SELECT id AS event_id, device_id, occurred_at, metric_value AS va
                       NULL::uuid AS media_id
                  FROM telemetry_raw WHERE device_id = ANY($1) AND stream_id IS NULL"""
 _EVENTS = """SELECT event_id, device_id, occurred_at, (payload->>'number')::float8 AS value, session_id, NULL::uuid AS media_id
-               FROM device_events WHERE device_id = ANY($1)"""
+               FROM device_events WHERE device_id = ANY($1) AND event_type <> $2"""
 _WEIGHTS = """SELECT event_id, device_id, occurred_at, weight_kg AS value, session_id, NULL::uuid AS media_id
                 FROM recorded_weights WHERE device_id = ANY($1)"""
 _IMAGES = """SELECT event_id, device_id, occurred_at, NULL::float8 AS value, session_id, media_id
@@ -75,12 +75,18 @@ async def judge_samples(url: str, ledger: Ledger, devices: Sequence[str], filled
 
 
 async def judge_said(url: str, ledger: Ledger, devices: Sequence[str]) -> Tally:
+    """That a device was registered is the edge's word, not the device's."""
     connection = await asyncpg.connect(url, timeout=30)
     try:
         found = [
             _found(row)
-            for query in (_READINGS, _EVENTS, _WEIGHTS, _IMAGES)
-            for row in await connection.fetch(query, list(devices))
+            for query, more in (
+                (_READINGS, ()),
+                (_EVENTS, (event_types.DEVICE_REGISTERED,)),
+                (_WEIGHTS, ()),
+                (_IMAGES, ()),
+            )
+            for row in await connection.fetch(query, list(devices), *more)
         ]
     finally:
         await connection.close(timeout=5)

@@ -17,7 +17,7 @@ from support.telemetry import HERE, batch_of
 from support.waiting import eventually
 
 BEFORE_APPEND = ("farmiq.edge.telemetry_timeseries.store:buckets", "after", 1)
-BEFORE_COMMIT = ("farmiq.outbox:append", "after", 1)
+BEFORE_COMMIT = ("farmiq.outbox:add", "after", 1)
 AFTER_COMMIT = ("farmiq.edge.telemetry_timeseries.worker:emit_due", "after", 1)
 SERVICE = "edge-telemetry-timeseries"
 SETTLED = SyncPlan("aggregated", "1m", settle_seconds=0)

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 
 from farmiq.kit.postgres import Pool
-from farmiq.stack.mosquitto_users import gateway_rules
+from farmiq.stack.mosquitto_users import gateway_rights
 from support.device_farm import DeviceFarm, farm
 from support.mosquitto_clients import program, pub, sub
 from support.paho_client import Connect, connect
@@ -121,7 +121,7 @@ def edge(farm: DeviceFarm, edge_pool: Pool, edge_url: str, run_folder: Path, tmp
     program("mosquitto_pub")
     environ = {
         "DATABASE_URL": edge_url,
-        "MQTT_URL": farm.broker.add_user("gateway", gateway_rules()),
+        "MQTT_URL": farm.broker.add_user("gateway", gateway_rights()),
         "ADMIN_TOKEN": "a token for the administrator",
     }
     gateway = ServiceProcess("edge-ingress-gateway", environ, run_folder, tmp_path / "gateway.log").start()
@@ -153,6 +153,7 @@ async def test_the_documents_messages_are_stored_once_whatever_is_repeated_kille
     assert await edge.count("telemetry_raw") == 2 + 4, "the reading, the sample of the batch, and four markers"
     assert await edge.rows("SELECT first_seq, last_seq, reason FROM stream_losses") == [(1, 900, "spool_full")]
     assert await edge.rows("SELECT event_type, count(*) FROM sync_outbox GROUP BY 1 ORDER BY 1") == [
+        ("edge.device.registered", 2),
         ("telemetry.batch.ingested", 1),
         ("telemetry.ingested", 1 + 4),
         ("telemetry.loss", 1),

@@ -39,7 +39,7 @@ LOOKING: list[Death] = [
     (f"{IN_MEDIA_STORE}.inspection:examine", "after", 1),
     (f"{IN_MEDIA_STORE}.store:mark_stored", "before", 1),
     (f"{IN_MEDIA_STORE}.store:mark_stored", "after", 1),
-    ("farmiq.outbox:append", "after", 1),
+    ("farmiq.outbox:add", "after", 1),
     (f"{IN_MEDIA_STORE}.handlers:follow_picture", "after", 1),
     (f"{IN_MEDIA_STORE}.inspection:settle", "after", 1),
 ]

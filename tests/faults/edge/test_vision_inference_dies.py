@@ -27,7 +27,7 @@ DEATHS: list[Death] = [
     (f"{HERE}.engine:Engine.look_at", "after", 2),  # the first is the probe
     (f"{HERE}.store:finish", "after", 1),
     (f"{HERE}.store:add_result", "after", 1),
-    ("farmiq.outbox:append", "after", 1),
+    ("farmiq.outbox:add", "after", 1),
     (f"{HERE}.handlers:sessions.inference_completed", "after", 1),
     (f"{HERE}.looking:complete", "after", 1),
 ]

@@ -14,7 +14,7 @@ from farmiq.edge.weighvision_session.events import StoredPicture
 from farmiq.edge.weighvision_session.main import serve
 from farmiq.kit.ids import new_id
 from farmiq.kit.postgres import Pool
-from farmiq.stack.mosquitto_users import gateway_rules
+from farmiq.stack.mosquitto_users import gateway_rights
 from farmiq.timeseries.stream import Origin
 from support.device_farm import DeviceFarm, farm
 from support.gateway import SERVICE, Crowd, Ears, as_sent, environment, wait_until_ready
@@ -76,7 +76,7 @@ def edge(farm: DeviceFarm, edge_pool: Pool, edge_url: str, run_folder: Path, tmp
     program("mosquitto_pub")
     environ = {
         "DATABASE_URL": edge_url,
-        "MQTT_URL": farm.broker.add_user("gateway", gateway_rules()),
+        "MQTT_URL": farm.broker.add_user("gateway", gateway_rights()),
         "ADMIN_TOKEN": "a token for the administrator",
     }
     with service_process(SERVICE, environ, run_folder, tmp_path / "gateway.log") as gateway:

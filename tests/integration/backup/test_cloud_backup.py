@@ -5,22 +5,34 @@ from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
 
+import msgspec
+from msgspec import Raw
+
 from farmiq.backup.create import create
 from farmiq.backup.restore import restore
 from farmiq.backup.tiers import Place
 from farmiq.cloud.ingestion import store as dedupe
+from farmiq.cloud.ingestion.edges import Edge
 from farmiq.cloud.ingestion.identity import current_life
+from farmiq.cloud.ingestion.screening import Candidate, screen
 from farmiq.cloud.new_life import MARGIN
 from farmiq.contracts import event_types
 from farmiq.contracts.telemetry import pack_of
-from farmiq.kit.ids import new_id
+from farmiq.kit.ids import new_trace_id
 from farmiq.kit.postgres import Pool
 from support.cloud_storing import delivery, store_all
+from support.entrance import event
 from support.media_world import store_settings
 from support.s3 import S3
 from support.telemetry import batch_of, bus_body
 
 Say = Callable[[str], None]
+
+
+def _candidate() -> Candidate:
+    (item,) = screen(Edge("edge-1", frozenset({"demo"})), [Raw(msgspec.json.encode(event()))], new_trace_id)
+    assert isinstance(item, Candidate)
+    return item
 
 
 async def test_a_restored_cloud_takes_again_what_it_had_seen_since_the_backup(
@@ -36,14 +48,15 @@ async def test_a_restored_cloud_takes_again_what_it_had_seen_since_the_backup(
         )
         for first in (1, 11, 21)
     ]
-    recent, old = ("demo", new_id()), ("demo", new_id())
+    recent, old = _candidate(), _candidate()
+    both = {one.key: one for one in (recent, old)}
     await store_all(cloud_pool, packs[0])
     async with cloud_pool.acquire() as connection:
         before = await current_life(connection)
-        await dedupe.add(connection, [recent, old])
+        await dedupe.add(connection, both)
         await connection.execute(
             "UPDATE ingest_dedupe SET first_seen_at = first_seen_at - $2::interval WHERE event_id = $1",
-            old[1],
+            old.key[1],
             2 * MARGIN,
         )
     manifest = await create(place, tmp_path / "backup", quietly)
@@ -59,7 +72,7 @@ async def test_a_restored_cloud_takes_again_what_it_had_seen_since_the_backup(
         assert life.began_at > before.began_at
         assert life.resend_since == manifest.database.taken_at - MARGIN
         # What may have been on the bus and in no other table is new again; what is older is not.
-        assert await dedupe.add(connection, [recent, old]) == {recent}
+        assert await dedupe.add(connection, both) == {recent.key}
     await store_all(cloud_pool, *packs)
     rows = await cloud_pool.fetch("SELECT seq FROM telemetry_raw WHERE stream_id = $1 ORDER BY seq", stream)
     assert [row["seq"] for row in rows] == list(range(1, 31))

@@ -16,6 +16,7 @@ from farmiq.backup.verify import verify
 from farmiq.cli import exits
 from farmiq.edge.ingress_gateway.identity import current_epoch
 from farmiq.kit.postgres import RestoreUnfinished, SchemaMissing, require_schema
+from farmiq.kit.tenant_reads import read_as
 from farmiq.outbox.claim import claim
 from integration.backup.conftest import EdgeWorld
 from support.gateway import assert_exactly_once, register
@@ -38,6 +39,9 @@ async def test_a_node_sends_again_what_the_restored_edge_lacks(edge: EdgeWorld, 
     restored = await restore(edge.place, tmp_path / "backup", quietly, is_replacing=True)
 
     assert (restored.life.epoch_before, restored.pictures.stored) == (before.epoch, 2)
+    for tenant_id, streams in (("demo", 1), ("other", 0)):
+        async with read_as(edge.pool, tenant_id) as connection:
+            assert await connection.fetchval("SELECT count(*) FROM streams") == streams, "row-level security is back"
     told = await edge.take(101, 101)
     assert (told.epoch, told.marks[0].acked_seq) == (restored.life.epoch, 101)
     assert told.epoch != before.epoch

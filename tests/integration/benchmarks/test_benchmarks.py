@@ -16,6 +16,7 @@ SMALL = {
     "bench_ingest": ["--samples", "10000"],
     "bench_outbox": ["--events", "1200", "--long-events", "2000", "--packs", "30", "--rounds", "1"],
     "bench_latency": ["--seconds", "2"],
+    "bench_neighbour": ["--seconds", "2", "--rounds", "1", "--rate", "10"],
     "bench_relay": ["--megabytes", "5", "--questions", "100", "--rounds", "1"],
     "bench_media": ["--pictures", "8", "--seconds", "2", "--rate", "2"],
 }
@@ -28,6 +29,7 @@ AGAINST = {
     "bench_ingest": {"ingest_drain": "bare COPY of the same rows"},
     "bench_outbox": {"outbox_drain_1m": "our own with 10,000 pending"},
     "bench_latency": {"sensor_to_cloud_p50": "a look every 60 s"},
+    "bench_neighbour": {"neighbour_ack_p99": "the same device alone"},
     "bench_relay": {"relay_stream": "a direct connection"},
     "bench_media": {"media_upload": "bare PUT of the same bytes"},
 }
@@ -40,6 +42,7 @@ THERE_TOO = {
     "bench_ingest": {"ingest_drain_large_table", "live_during_drain_p99", "ingest_steady_100"},
     "bench_outbox": {"outbox_drain_http", "outbox_packs", "outbox_packs_http"},
     "bench_latency": {"sensor_to_cloud_p99"},
+    "bench_neighbour": {"neighbour_ack_p50"},
     "bench_relay": {"relay_question"},
     "bench_media": {"media_through", "upload_to_result_p95"},
 }  # fmt: skip

@@ -2,7 +2,10 @@
 
 import asyncio
 import stat
+import subprocess
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -14,11 +17,11 @@ from farmiq.cli.errors import BadSetting, BadUsage, CommandFailed
 from farmiq.edge.ingress_gateway import devices
 from farmiq.edge.ingress_gateway.handlers import ingest
 from farmiq.kit.postgres import Pool
-from farmiq.stack.device_logins import BrokerOfHome, apply_register_if_changed
+from farmiq.stack.device_logins import BrokerOfHome, apply_register, write_register
 from farmiq.stack.device_secrets import KeptLogin, find
 from farmiq.stack.external import tier_database_url
 from farmiq.stack.mosquitto import MqttRefused, log_in
-from farmiq.stack.mosquitto_users import password_file, rules_file
+from farmiq.stack.mosquitto_users import keeper_rights
 from farmiq.timeseries.stream import Origin
 from support.device_farm import DeviceFarm, farm
 from support.mosquitto import Broker
@@ -129,20 +132,39 @@ async def test_devices_outlive_the_broker(farm: DeviceFarm, is_killed: bool) -> 
     assert (await farm.lets_in(issued), await farm.lets_in(gone)) == (True, False)
 
 
-async def test_the_database_alone_brings_every_login_back(farm: DeviceFarm, edge_pool: Pool) -> None:
+@pytest.mark.parametrize("is_running", [False, True])
+async def test_the_database_alone_brings_every_login_back(farm: DeviceFarm, edge_pool: Pool, is_running: bool) -> None:
     """A machine that was replaced: the database is restored from a backup, and the broker's files are new."""
     issued, gone = await farm.add("pump-7"), await farm.add("pump-8")
     await revoke_device(farm.edge, "pump-8")
     farm.broker.stop()
     for file in farm.files:
         file.unlink()
-    await asyncio.to_thread(farm.start)
-    assert not await farm.lets_in(issued)
-    broker = BrokerOfHome(farm.home, farm.broker.port)
     async with edge_pool.acquire() as connection:
-        assert await apply_register_if_changed(connection, broker)
-        assert not await apply_register_if_changed(connection, broker)
+        if not is_running:
+            await write_register(connection, farm.home)
+        await asyncio.to_thread(farm.start)
+        assert await farm.lets_in(issued) == (not is_running)
+        broker = BrokerOfHome(farm.home, farm.broker.port, farm.broker.services_port)
+        assert await apply_register(connection, broker) == is_running
+        assert not await apply_register(connection, broker)
     assert (await farm.lets_in(issued), await farm.lets_in(gone)) == (True, False)
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+async def test_a_device_that_an_older_database_does_not_have_is_out(
+    farm: DeviceFarm, edge_pool: Pool, is_running: bool
+) -> None:
+    stays, gone = await farm.add("pump-7"), await farm.add("pump-8")
+    await edge_pool.execute("DELETE FROM devices WHERE device_id = 'pump-8'")
+    async with edge_pool.acquire() as connection:
+        if is_running:
+            await apply_register(connection, BrokerOfHome(farm.home, farm.broker.port, farm.broker.services_port))
+        else:
+            farm.broker.stop()
+            await write_register(connection, farm.home)
+            await asyncio.to_thread(farm.start)
+    assert (await farm.lets_in(stays), await farm.lets_in(gone)) == (True, False)
 
 
 @pytest.mark.parametrize("command", ["add", "rotate", "revoke"])
@@ -270,25 +292,31 @@ async def test_the_list_says_when_a_device_was_heard_last(
 
 
 async def test_where_the_broker_is_not_ours_its_keeper_is_told_what_to_add(
-    farm: DeviceFarm, edge_url: str, mosquitto: Broker, connect: Connect
+    farm: DeviceFarm, edge_url: str, mosquitto: Broker, connect: Connect, tmp_path: Path
 ) -> None:
     there = {"DATABASE_URL": edge_url, "MQTT_URL": f"mqtt://127.0.0.1:{mosquitto.port}"}
     assert "--tenant TENANT" in farm.command("add", "pump-7", **there).stderr
     issued = farm.told("add", "pump-7", "--tenant", "t", "--farm", "f", "--barn", "b", **there)
     with pytest.raises(MqttRefused):
         await log_in("127.0.0.1", mosquitto.port, "pump-7", issued["mqtt_password"])
-    mosquitto.stop()
-    folder = mosquitto.server.folder
-    with password_file(folder).open("a") as file:
-        file.write(issued["broker_password_line"] + "\n")
-    with rules_file(folder).open("a") as file:
-        file.write("\n" + "\n".join(issued["broker_rule_lines"]) + "\n")
-    await asyncio.to_thread(mosquitto.start)
-    assert connect(issued["mqtt_url"]).disconnects == 0
+    password = urlsplit(mosquitto.add_user("administrator", keeper_rights())).password
+    (tmp_path / "mosquitto_ctrl").write_text(
+        f"-h 127.0.0.1\n-p {mosquitto.services_port}\n-u administrator\n-P {password}\n"
+    )
+    environ = {"PATH": "/usr/bin:/bin", "XDG_CONFIG_HOME": str(tmp_path)}
+    entered = f"{issued['mqtt_password']}\n" * 2
+    for command in issued["broker_commands"]:
+        assert issued["mqtt_password"] not in command
+        run = partial(subprocess.run, ["/bin/sh", "-c", command], env=environ, input=entered, text=True, check=True)
+        await asyncio.to_thread(run, timeout=30)
+    device = connect(issued["mqtt_url"])
+    assert (device.subscribe("iot/pump-7/ack"), device.subscribe("$share/edge-ingress-gateway/iot/#")) == (True, False)
     shown = farm.command("rotate", "pump-7", **there).stdout
     assert "is not run by FarmIQ" in shown
     assert "user pump-7\n  topic write iot/telemetry/t/f/b/pump-7/+" in shown
-    assert "remove user pump-7" in farm.command("revoke", "pump-7", **there).stdout
+    withdrawn = farm.command("revoke", "pump-7", **there).stdout
+    assert "remove user pump-7" in withdrawn
+    assert "mosquitto_ctrl dynsec deleteClient pump-7\n  mosquitto_ctrl dynsec deleteRole pump-7" in withdrawn
 
 
 def test_a_shell_that_still_has_the_database_url_of_farmiq_up_means_the_farm_that_runs_here(

@@ -16,7 +16,7 @@ import pytest
 from farmiq.edge.ingress_gateway import paste
 from farmiq.kit.mqtt import MqttClient
 from farmiq.kit.postgres import Pool
-from farmiq.stack.mosquitto_users import gateway_rules
+from farmiq.stack.mosquitto_users import gateway_rights
 from farmiq.stack.processes import MARKER
 from support.device_farm import FARMIQ, DeviceFarm, farm
 from support.mosquitto_clients import program
@@ -30,7 +30,7 @@ __all__ = ["farm"]  # fixtures
 def gateway(farm: DeviceFarm, edge_url: str, run_folder: Path, tmp_path: Path) -> Iterator[ServiceProcess]:
     environ = {
         "DATABASE_URL": edge_url,
-        "MQTT_URL": farm.broker.add_user("gateway", gateway_rules()),
+        "MQTT_URL": farm.broker.add_user("gateway", gateway_rights()),
         "ADMIN_TOKEN": "a token for the administrator",
     }
     gateway = ServiceProcess("edge-ingress-gateway", environ, run_folder, tmp_path / "gateway.log").start()
@@ -76,7 +76,7 @@ async def test_a_reading_whose_message_is_stolen_is_kept_and_stored_once_by_the_
     script = paste.shell(issued) if way == "shell" else paste.python(issued)
     command = ["/bin/sh", "-c", script] if way == "shell" else [sys.executable, "-c", script]
     await asyncio.to_thread(gateway.kill)
-    thief = farm.broker.add_user("thief", gateway_rules())
+    thief = farm.broker.add_user("thief", gateway_rights())
     await steal(thief, partial(run, command, run_folder, tmp_path), "edge-ingress-gateway")
     kept = unsent(tmp_path)
     assert len(kept) == 1

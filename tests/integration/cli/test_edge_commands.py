@@ -1,6 +1,8 @@
 """`farmiq edge` on a real cloud database."""
 
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -105,3 +107,90 @@ def test_another_cloud_gets_a_url_to_fill_in(farm_cloud: FarmCloud, cloud_url: s
     told = farm_cloud.command("add", "edge-1", "--tenant", "demo", CLOUD_DATABASE_URL=cloud_url)
     assert pasted(told.stdout)["CLOUD_INGESTION_URL"] == "https://YOUR-CLOUD/api/v1/edge/batch"
     assert "the address of your cloud-ingestion" in told.stdout
+
+
+async def test_an_edge_is_granted_a_tenant_and_loses_it_again_with_a_record_of_both(
+    farm_cloud: FarmCloud, cloud_pool: Pool
+) -> None:
+    token = farm_cloud.told("add", "barn-7", "--tenant", "demo")["token"]
+
+    async def tenants() -> frozenset[str]:
+        async with cloud_pool.acquire() as connection:
+            return (await edges.find(connection, token)).tenant_ids
+
+    for is_changed in (True, False):
+        assert farm_cloud.told("grant", "barn-7", "--tenant", "second")["is_changed"] is is_changed
+        assert await tenants() == {"demo", "second"}
+    async with cloud_pool.acquire() as connection:
+        await edges.register(connection, edge_cluster_id="barn-7", tenant_ids=["demo"], token=token)
+    assert await tenants() == {"demo", "second"}, "a start of the farm takes nothing back that a person has granted"
+    assert (
+        farm_cloud.command("ungrant", "barn-7", "--tenant", "second").stdout == "barn-7 may not deliver for second.\n"
+    )
+    assert await tenants() == {"demo"}
+    refused = farm_cloud.command("ungrant", "barn-7", "--tenant", "demo")
+    assert refused.returncode != exits.OK
+    assert "revoke its tokens" in refused.stderr
+    assert farm_cloud.command("grant", "barn-8", "--tenant", "demo").returncode != exits.OK
+    rows = await cloud_pool.fetch(
+        "SELECT tenant_id, is_granted, changed_by <> '' AS by FROM edge_grants ORDER BY changed_at"
+    )
+    assert [tuple(row) for row in rows] == [("second", True, True), ("second", False, True)]
+
+
+async def test_a_device_is_moved_with_one_command_and_listed_with_its_edge(
+    farm_cloud: FarmCloud, cloud_pool: Pool
+) -> None:
+    for edge in ("barn-7", "barn-8"):
+        farm_cloud.told("add", edge, "--tenant", "demo")
+    farm_cloud.group = "device"
+    unknown = farm_cloud.command("move", "node-1", "--to", "barn-8")
+    assert "farmiq device move node-1 --to barn-8 --tenant TENANT" in unknown.stderr
+    await cloud_pool.execute(
+        "INSERT INTO device_owners (tenant_id, device_id, edge_cluster_id, came_by)"
+        " VALUES ('demo', 'node-1', 'barn-7', 'registration')"
+    )
+    await cloud_pool.execute(
+        "INSERT INTO held_deliveries (tenant_id, device_id, edge_cluster_id, owner_edge, code)"
+        " VALUES ('demo', 'node-1', 'barn-8', 'barn-7', 'device_of_another_edge')"
+    )
+    (before,) = farm_cloud.told("owners")
+    assert (before["edge_cluster_id"], before["held_edges"]) == ("barn-7", ["barn-8"])
+    moved = farm_cloud.command("move", "node-1", "--to", "barn-8")
+    assert moved.stdout.startswith("node-1 belongs to barn-8 now.\nbarn-7 may deliver what occurred before ")
+    assert farm_cloud.command("move", "node-1", "--to", "barn-8").stdout == "node-1 belongs to barn-8 already.\n"
+    (after,) = farm_cloud.told("owners", "node-1")
+    assert (after["edge_cluster_id"], after["came_by"], after["held_edges"]) == ("barn-8", "move", [])
+    assert "barn-8" in farm_cloud.command("owners").stdout
+    rows = await cloud_pool.fetch("SELECT from_edge, to_edge, moved_by <> '' AS by FROM device_moves")
+    assert [tuple(row) for row in rows] == [("barn-7", "barn-8", True)]
+    no_edge = farm_cloud.command("move", "node-1", "--to", "barn-9")
+    assert "there is no edge 'barn-9'" in no_edge.stderr
+
+
+def test_a_move_that_is_killed_between_its_record_and_its_owner_has_changed_nothing(
+    farm_cloud: FarmCloud, cloud_url: str
+) -> None:
+    """And the same command again does all of it."""
+    for edge in ("barn-7", "barn-8"):
+        farm_cloud.told("add", edge, "--tenant", "demo")
+    farm_cloud.group = "device"
+    farm_cloud.told("move", "node-1", "--to", "barn-7", "--tenant", "demo")
+    script = (
+        "import asyncio, os, signal, sys, asyncpg\n"
+        "from farmiq.cloud.ingestion import device_moves\n"
+        "class Dies(asyncpg.Connection):\n"
+        "    async def execute(self, query, *given, **more):\n"
+        "        if query == device_moves._SET:\n"
+        "            os.kill(os.getpid(), signal.SIGKILL)\n"
+        "        return await super().execute(query, *given, **more)\n"
+        "async def main():\n"
+        "    connection = await asyncpg.connect(sys.argv[1], connection_class=Dies)\n"
+        "    await device_moves.move(connection, tenant_id='demo', device_id='node-1', to_edge='barn-8', moved_by='x')\n"
+        "asyncio.run(main())\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", script, cloud_url], capture_output=True, text=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert farm_cloud.told("owners")[0]["edge_cluster_id"] == "barn-7"
+    assert farm_cloud.told("move", "node-1", "--to", "barn-8")["from_edge"] == "barn-7"
+    assert farm_cloud.told("owners")[0]["edge_cluster_id"] == "barn-8"

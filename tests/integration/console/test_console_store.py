@@ -36,6 +36,16 @@ def test_a_new_password_ends_the_sessions_of_the_old_one(store: Store) -> None:
     assert store.password_hash("ann") == "other"
 
 
+def test_a_renewed_hash_ends_no_session_and_undoes_no_new_password(store: Store) -> None:
+    store.begin_session("ann", b"one", "csrf", NOW, timedelta(hours=1))
+    store.renew_hash("ann", "hash", "stronger hash")
+    assert store.password_hash("ann") == "stronger hash"
+    assert store.session(b"one", NOW) is not None
+    store.set_password("ann", "of another password")
+    store.renew_hash("ann", "hash", "stronger hash")
+    assert store.password_hash("ann") == "of another password"
+
+
 def test_people_are_known_by_their_names(store: Store) -> None:
     with pytest.raises(PersonKnown):
         store.add_person("ann", "viewer", [], "hash", NOW)

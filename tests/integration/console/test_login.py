@@ -1,13 +1,18 @@
+import base64
 import csv
+import hashlib
 import io
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from farmiq.console.guarding import HEADERS
 from farmiq.console.main import serve
 from support.console_visitor import ADMIN_PASSWORD, OTHER_PASSWORD, ConsoleVisitor
-from support.service_process import running
+from support.service_process import running, service_process
 
 
 async def test_without_a_login_every_page_leads_to_the_login_and_back(console: ConsoleVisitor) -> None:
@@ -40,6 +45,46 @@ async def test_guessing_is_slowed_down_and_said(console: ConsoleVisitor) -> None
     answers = [await console.log_in(password=f"guess number {number}") for number in range(8)]
     assert answers[0] == 401
     assert answers[-1] == 429
+
+
+async def test_an_invented_address_does_not_help_whoever_guesses(console: ConsoleVisitor) -> None:
+    form = {"name": "admin", "password": "wrong password!"}
+    answers = [await console.post("/login", form, **{"x-forwarded-for": f"198.51.100.{number}"}) for number in range(8)]
+    assert answers[0][0] == 401
+    assert answers[-1][0] == 429
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_a_hash_of_the_first_release_is_replaced_at_the_next_login_whenever_the_console_dies(
+    run_folder: Path, tmp_path: Path, moment: str
+) -> None:
+    folder = tmp_path / "state"
+    environ = {"CONSOLE_STATE_DIR": str(folder), "CONSOLE_TENANTS": "north", "CONSOLE_PASSWORD": ADMIN_PASSWORD}
+    async with running(serve, "console", environ):
+        pass
+    derived = hashlib.scrypt(ADMIN_PASSWORD.encode(), salt=b"salt of 16 bytes", n=16384, r=8, p=1, dklen=32)
+    old = f"scrypt$16384$8${base64.b64encode(b'salt of 16 bytes').decode()}${base64.b64encode(derived).decode()}"
+    _set_hash(folder, old)
+    dies = ("farmiq.console.store:Store.renew_hash", moment, 1)
+    with service_process("console", environ, run_folder, tmp_path / "console.log", dies) as process:
+        async with aiohttp.ClientSession(process.url) as session:
+            with pytest.raises(aiohttp.ClientError):
+                await ConsoleVisitor(session).log_in()
+        process.wait_for_death()
+    assert (_hash(folder) == old) == (moment == "before")
+    async with running(serve, "console", environ) as url, aiohttp.ClientSession(url) as session:
+        assert await ConsoleVisitor(session).log_in() == 303
+    assert _hash(folder).startswith("scrypt$32768$8$3$")
+
+
+def _set_hash(folder: Path, password_hash: str) -> None:
+    with closing(sqlite3.connect(folder / "console.db")) as file, file:
+        file.execute("UPDATE people SET password_hash = ?", (password_hash,))
+
+
+def _hash(folder: Path) -> str:
+    with closing(sqlite3.connect(folder / "console.db")) as file:
+        return str(file.execute("SELECT password_hash FROM people").fetchone()[0])
 
 
 async def test_a_change_without_the_token_of_the_page_is_refused(console: ConsoleVisitor) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from farmiq.kit.postgres import Pool
-from farmiq.stack.mosquitto_users import gateway_rules
+from farmiq.stack.mosquitto_users import gateway_rights
 from support.device_farm import DeviceFarm
 from support.gateway import wait_until_ready
 from support.service_process import StartService
@@ -15,7 +15,7 @@ from support.service_process import StartService
 @pytest.fixture
 def device_file(farm: DeviceFarm, edge_url: str, start_service: StartService, tmp_path: Path) -> Path:
     """What `farmiq device add` printed."""
-    farm.broker.add_user("gateway", gateway_rules())
+    farm.broker.add_user("gateway", gateway_rights())
     environ = {"DATABASE_URL": edge_url, "MQTT_URL": farm.broker.url("gateway"), "ADMIN_TOKEN": "for-this-test-only"}
     wait_until_ready(start_service("edge-ingress-gateway", environ))
     issued = farm.told("add", "pump-7", "--kind", "sensor", "--tenant", "demo", "--farm", "farm-1", "--barn", "barn-1")

@@ -17,10 +17,10 @@ from structlog.testing import capture_logs
 
 from farmiq.kit import mqtt
 from farmiq.kit.mqtt import BrokerAway, Message, MqttClient, Will
-from farmiq.stack.mosquitto import Mosquitto
+from farmiq.stack.mosquitto import WINDOW_MESSAGES, Mosquitto
 from farmiq.stack.mosquitto_users import MqttUser, set_users
 from farmiq.stack.ports import free_port
-from support.mosquitto import Broker
+from support.mosquitto import EVERYTHING, Broker
 from support.server_process import ServerProcess
 from support.waiting import eventually
 
@@ -81,7 +81,7 @@ def tls_broker(run_folder: Path, tmp_path: Path) -> Iterator[tuple[str, Path]]:
     files = ["-keyout", str(tmp_path / "server.key"), "-out", str(tmp_path / "server.pem")]
     subprocess.run([*command, *names, *files], check=True, capture_output=True)
     server = TlsMosquitto(tmp_path / "mosquitto", free_port(), "probe-password")
-    set_users(server.folder, MqttUser("tester", "test-password", ("topic readwrite #",)))
+    set_users(server.folder, MqttUser("tester", "test-password", EVERYTHING))
     process = ServerProcess(server, run_folder, tmp_path / "mosquitto.log")
     process.start()
     yield server.url("tester", "test-password").replace("mqtt://", "mqtts://"), tmp_path / "server.pem"
@@ -379,13 +379,13 @@ async def test_unacknowledged_messages_never_exceed_the_brokers_window(
 ) -> None:
     sender = await new_client("sender", inflight_max=500)
     gateway = await new_client("gateway", "farm/#")
-    await asyncio.gather(*(sender.publish("farm/a", b"x") for _ in range(1500)))
+    await asyncio.gather(*(sender.publish("farm/a", b"x") for _ in range(WINDOW_MESSAGES + 500)))
 
-    first = await gateway.next_batch(2000, 1.0)
+    first = await gateway.next_batch(2 * WINDOW_MESSAGES, 5.0)
     gateway.acknowledge(first)
-    second = await take(gateway, 1500 - len(first))
+    second = await take(gateway, WINDOW_MESSAGES + 500 - len(first))
 
-    assert len(first) == 1000  # max_inflight_messages of the broker's configuration
+    assert len(first) == WINDOW_MESSAGES
     assert len(second) == 500
 
 
@@ -410,7 +410,7 @@ async def test_a_refused_login_is_explained_once_and_tried_until_the_password_is
         client = MqttClient(mosquitto.server.url("node-1", "right-password"), client_id="node-1")
         await client.start()
         await eventually(lambda: _is_true(lines))
-        set_users(mosquitto.server.folder, MqttUser("node-1", "right-password", ("topic readwrite #",)))
+        set_users(mosquitto.server.folder, MqttUser("node-1", "right-password", EVERYTHING))
         await asyncio.to_thread(mosquitto.restart)
         await asyncio.wait_for(client.wait_connected(), 20)
         await client.stop()

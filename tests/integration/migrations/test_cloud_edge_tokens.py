@@ -22,7 +22,9 @@ OLD_LOOKUP = "SELECT edge_cluster_id FROM edges WHERE token_hash = $1 AND revoke
 async def older(new_database: NewDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A database at revision 0005 with two edges."""
     package = tmp_path / "older_cloud"
-    shutil.copytree(str(files(CLOUD)), package, ignore=shutil.ignore_patterns("000[6-9]*", "001*", "__pycache__"))
+    shutil.copytree(
+        str(files(CLOUD)), package, ignore=shutil.ignore_patterns("000[6-9]*", "001*", "002*", "__pycache__")
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     url = new_database()
     assert (await migrate(url, "older_cloud"))[-1] == "cloud_0005"

@@ -27,7 +27,9 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 async def older(new_database: NewDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A database at revision 0006 with a session, a result, and an hour of which an edge has counted 5 samples."""
     package = tmp_path / "older_cloud_of_events"
-    shutil.copytree(str(files(CLOUD)), package, ignore=shutil.ignore_patterns("000[7-9]*", "001*", "__pycache__"))
+    shutil.copytree(
+        str(files(CLOUD)), package, ignore=shutil.ignore_patterns("000[7-9]*", "001*", "002*", "__pycache__")
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     url = new_database()
     assert (await migrate(url, "older_cloud_of_events"))[-1] == "cloud_0006"

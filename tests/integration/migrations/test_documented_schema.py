@@ -62,7 +62,7 @@ CLOUD_COLUMNS = {
     "edges": "edge_cluster_id token_hash tenant_ids created_at revoked_at last_seen_at",
     "edge_tokens": "token_id edge_cluster_id token_hash created_at expires_at revoked_at last_used_at",
     "received_buckets": "tenant_id device_id metric_type window bucket_start_at sensor unit raw_count raw_sum_value",
-    "ingest_dedupe": "tenant_id event_id first_seen_at",
+    "ingest_dedupe": "tenant_id event_id first_seen_at edge_cluster_id content_hash",
 } | {table: EDGE_COLUMNS[table] for table in ("weight_sessions", "media_objects", "inference_results")}
 SHARED_TABLES = ("telemetry_raw", "telemetry_agg", "streams", "stream_losses", "retired_samples", "job_runs")
 
@@ -72,16 +72,16 @@ EDGE_INDEXES = [
     ("telemetry_raw", "(tenant_id, occurred_at DESC)"),
     ("telemetry_agg", "(tenant_id, id)"),
     ("telemetry_agg", '(tenant_id, device_id, "window", bucket_start_at DESC)'),
-    ("weight_sessions", "(id)"),
+    ("weight_sessions", "(tenant_id, id)"),
     ("weight_sessions", "(tenant_id, device_id, start_at DESC)"),
     ("weight_sessions", "(tenant_id, status, start_at DESC)"),
-    ("media_objects", "(id)"),
+    ("media_objects", "(id, tenant_id)"),
     ("media_objects", "(tenant_id, session_id)"),
     ("media_objects", "(tenant_id, device_id, captured_at DESC)"),
-    ("inference_results", "(id)"),
+    ("inference_results", "(id, tenant_id)"),
     ("inference_results", "(tenant_id, session_id)"),
     ("inference_results", "(tenant_id, device_id, occurred_at DESC)"),
-    ("sync_outbox", "(id)"),
+    ("sync_outbox", "(id, tenant_id)"),
     ("sync_outbox", "(tenant_id, priority DESC, occurred_at, id) WHERE ((status = 'pending'::text) AND (NOT parked))"),
     ("sync_outbox", "(next_attempt_at) WHERE ((status = 'pending'::text) AND parked)"),
     ("sync_outbox", "(claimed_by) WHERE (status = ANY (ARRAY['claimed'::text, 'sending'::text]))"),
@@ -93,7 +93,8 @@ EDGE_INDEXES = [
     ("devices", "(device_id)"),
 ]
 UNIQUE = {
-    "(id)", "(tenant_id, id)", "(tenant_id, id, occurred_at)", "(tenant_id, event_id)", "(tenant_id, stream_id)", "(device_id)",
+    "(id, tenant_id)", "(tenant_id, id)", "(tenant_id, id, occurred_at)", "(tenant_id, event_id)", "(tenant_id, stream_id)",
+    "(device_id)",
 }  # fmt: skip
 
 OUTBOX = {
@@ -235,10 +236,9 @@ async def test_the_outbox_has_one_row_for_a_tenant_and_an_event(edge: asyncpg.Co
     insert = "INSERT INTO sync_outbox (id, tenant_id, event_type, payload_json) VALUES ($1, $2, 'test.event', '{}')"
     event_id = uuid4()
     await edge.execute(insert, event_id, "demo")
-    for tenant_id in ("demo", "another"):
-        with pytest.raises(asyncpg.UniqueViolationError):
-            async with edge.transaction():
-                await edge.execute(insert, event_id, tenant_id)
+    await edge.execute(insert, event_id, "another")
+    with pytest.raises(asyncpg.UniqueViolationError):
+        await edge.execute(insert, event_id, "demo")
 
 
 async def test_the_outbox_can_be_asked_by_time(edge: asyncpg.Connection) -> None:

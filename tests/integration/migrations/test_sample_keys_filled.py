@@ -11,7 +11,7 @@ import pytest
 from farmiq.kit.migrations import migrate
 from support.postgres import NewDatabase
 
-BEFORE = {"edge": ("002[0-9]*", "edge_0019"), "cloud": ("001[89]*", "cloud_0017")}
+BEFORE = {"edge": (["002*"], "edge_0019"), "cloud": (["001[89]*", "002*"], "cloud_0017")}
 ROW = """
     INSERT INTO telemetry_raw (id, tenant_id, farm_id, barn_id, device_id, occurred_at, metric_type, metric_value, stream_id, seq)
     VALUES ($1, $2, 'farm-1', 'barn-1', 'node-1', $3::text::timestamptz, 'co2', 1, $4, $5)
@@ -33,7 +33,7 @@ async def test_rows_keep_their_ids_and_get_the_tenant_into_their_key(
 ) -> None:
     package = f"farmiq.{tier}.migrations"
     later, last = BEFORE[tier]
-    older = shutil.ignore_patterns(later, "__pycache__")
+    older = shutil.ignore_patterns(*later, "__pycache__")
     shutil.copytree(str(files(package)), tmp_path / f"{tier}_before_sample_keys", ignore=older)
     monkeypatch.syspath_prepend(str(tmp_path))
     url = new_database()

@@ -1,13 +1,14 @@
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from uuid import UUID
 
 import msgspec
 import pytest
 
 from farmiq.contracts.telemetry import TelemetryIngested
+from farmiq.kit.errors import EventIdReused
 from farmiq.kit.ids import new_id
 from farmiq.kit.postgres import Pool
-from farmiq.outbox import Event, EventIdTaken, append
+from farmiq.outbox import Event, append
 from farmiq.outbox.append import COPY_FROM
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -105,11 +106,42 @@ async def test_an_event_twice_in_one_call_is_one_row(pool: Pool) -> None:
 
 
 @pytest.mark.parametrize("count", [FEW, MANY])
-async def test_an_id_of_another_tenant_is_refused_and_not_skipped_in_silence(pool: Pool, count: int) -> None:
+async def test_an_id_of_another_tenant_is_another_event(pool: Pool, count: int) -> None:
     theirs = event(tenant_id="other")
     async with pool.acquire() as connection:
         await append(connection, [theirs])
-        with pytest.raises(EventIdTaken, match=str(theirs.id)):
+        await append(connection, [*(event() for _ in range(count)), event(theirs.id, payload=b'{"value":1}')])
+        tenants = await connection.fetch("SELECT tenant_id FROM sync_outbox WHERE id = $1", theirs.id)
+        assert await connection.fetchval("SELECT count(*) FROM sync_outbox") == count + 2
+    assert {row["tenant_id"] for row in tenants} == {"other", "demo"}
+
+
+@pytest.mark.parametrize("count", [FEW, MANY])
+@pytest.mark.parametrize(
+    "change", [{"payload": msgspec.Raw(b'{"value":26.5}')}, {"device_id": "b"}, {"event_type": "x"}]
+)
+async def test_an_id_with_other_content_is_refused_and_not_skipped_in_silence(
+    pool: Pool, count: int, change: dict[str, object]
+) -> None:
+    known = event()
+    async with pool.acquire() as connection:
+        await append(connection, [known])
+        with pytest.raises(EventIdReused, match=str(known.id)):
             async with connection.transaction():
-                await append(connection, [*(event() for _ in range(count)), event(theirs.id)])
+                await append(connection, [*(event() for _ in range(count)), msgspec.structs.replace(known, **change)])
+        assert await connection.fetchval("SELECT count(*) FROM sync_outbox") == 1
+
+
+async def test_what_describes_one_delivery_is_no_other_content(pool: Pool) -> None:
+    known = event(payload=b'{"value":1e22,"lane":"live","unit":null}')
+    again = msgspec.structs.replace(
+        known,
+        payload=msgspec.Raw(b'{"lane":"replay","value":10000000000000000000000}'),
+        trace_id="another",
+        priority=3,
+        occurred_at=NOON.astimezone(timezone(timedelta(hours=7))),
+    )
+    async with pool.acquire() as connection:
+        await append(connection, [known])
+        await append(connection, [again])
         assert await connection.fetchval("SELECT count(*) FROM sync_outbox") == 1

@@ -1,8 +1,11 @@
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 import msgspec
+from msgspec import Raw
 
 from farmiq.kit.postgres import Connection, Pool
+from farmiq.outbox import Event, append
 from farmiq.outbox.backlog import _ENTRIES, _WHERE_OF_TENANT, entries, measure, next_due_seconds, waiting_of
 from farmiq.outbox.claim import claim
 from farmiq.outbox.settle import settle
@@ -126,3 +129,23 @@ async def test_what_waits_of_one_tenant_is_read_from_its_part_of_the_index(pool:
     while "Plans" in scan:
         [scan] = scan["Plans"]
     assert (scan["Index Name"], scan["Actual Rows"]) == ("sync_outbox_claimable", 3)
+
+
+async def test_the_newest_are_those_that_happened_last_whatever_their_ids_say(pool: Pool) -> None:
+    now = await pool.fetchval("SELECT now()")
+    times = {UUID(int=2**127 - hours): now - timedelta(hours=hours) for hours in (30, 1, 50, 3)}
+    times[UUID(int=1)] = now
+    async with pool.acquire() as connection:
+        events = [
+            Event(id=event_id, tenant_id="demo", event_type="x", occurred_at=at, payload=Raw(b"{}"))
+            for event_id, at in times.items()
+        ]
+        await append(connection, events)
+        newest_first = sorted(times, key=lambda event_id: times[event_id], reverse=True)
+        for tenant_id in (None, "demo"):
+            for limit in (2, 3, 5):
+                found = await entries(connection, None, limit=limit, tenant_id=tenant_id)
+                assert [entry.id for entry in found] == newest_first[:limit]
+        assert (
+            await entries(connection, "acked", limit=3) == await entries(connection, None, limit=3, tenant_id="x") == []
+        )

@@ -3,11 +3,11 @@
 import sys
 from pathlib import Path
 
-from farmiq.edge.ingress_gateway.broker_logins import MqttLogin
-from farmiq.stack.mosquitto_users import change_logins
+from farmiq.edge.ingress_gateway.broker_logins import MqttLogin, may_read
+from farmiq.stack.mosquitto_users import change_files
 
 folder = Path(sys.argv[1])
-always, sometimes = (MqttLogin(name, "$7$1$a$b", ("topic read x",)) for name in ("always", "sometimes"))
+always, sometimes = (MqttLogin(name, "$7$1$a$b", may_read("x")) for name in ("always", "sometimes"))
 while True:
-    change_logins(folder, put=[always, sometimes])
-    change_logins(folder, drop=["sometimes"])
+    change_files(folder, put=[always, sometimes])
+    change_files(folder, drop=["sometimes"])

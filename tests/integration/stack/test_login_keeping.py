@@ -10,6 +10,7 @@ from farmiq.kit.postgres import Pool
 from farmiq.stack.device_logins import BrokerOfHome
 from farmiq.stack.login_keeping import keep_logins
 from farmiq.stack.mosquitto import MqttRefused, log_in
+from farmiq.stack.mosquitto_users import access_file
 from farmiq.timeseries.stream import Origin
 from support.device_farm import DeviceFarm, farm
 from support.paho_client import Client
@@ -23,7 +24,8 @@ LONG = 3600.0
 
 @asynccontextmanager
 async def kept(farm: DeviceFarm, edge_url: str, look_seconds: float = LONG) -> AsyncIterator[None]:
-    task = asyncio.create_task(keep_logins(edge_url, BrokerOfHome(farm.home, farm.broker.port), look_seconds))
+    broker = BrokerOfHome(farm.home, farm.broker.port, farm.broker.services_port)
+    task = asyncio.create_task(keep_logins(edge_url, broker, look_seconds))
     try:
         yield
     finally:
@@ -103,6 +105,18 @@ async def test_a_broker_that_was_away_gets_what_changed_meanwhile(
         await asyncio.to_thread(farm.start)
         await eventually(lambda: is_let_in(farm, "pump-7"), what="the device at the broker that is back")
         assert not await is_let_in(farm, "pump-7", "another password")
+
+
+async def test_a_broker_that_starts_with_a_file_that_was_cut_short_gets_everybody_back(
+    farm: DeviceFarm, edge_url: str, edge_pool: Pool
+) -> None:
+    async with kept(farm, edge_url, look_seconds=0.1):
+        await add(edge_pool, "pump-7")
+        await eventually(lambda: is_let_in(farm, "pump-7"), what="the device")
+        await asyncio.to_thread(farm.broker.kill)
+        access_file(farm.broker.server.folder).write_text('{"clients": [')
+        await asyncio.to_thread(farm.start)
+        await eventually(lambda: is_let_in(farm, "pump-7"), what="the device at the broker that had forgotten it")
 
 
 async def test_the_command_and_the_keeper_take_turns_and_the_last_secrets_work(

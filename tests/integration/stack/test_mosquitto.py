@@ -2,9 +2,8 @@ import asyncio
 
 import pytest
 
-from farmiq.edge.ingress_gateway.broker_logins import device_rules
 from farmiq.stack.mosquitto import MqttRefused, log_in
-from farmiq.stack.mosquitto_users import gateway_rules
+from farmiq.stack.mosquitto_users import gateway_rights
 from support.mosquitto import Broker
 from support.paho_client import Client, Connect, connect
 from support.waiting import wait_for
@@ -14,9 +13,9 @@ __all__ = ["connect"]  # fixtures
 
 @pytest.fixture
 def farm(mosquitto: Broker) -> Broker:
-    mosquitto.add_user("gateway", gateway_rules())
-    mosquitto.add_user("node-a", device_rules("t", "f", "b", "node-a"))
-    mosquitto.add_user("node-b", device_rules("t", "f", "b", "node-b"))
+    mosquitto.add_user("gateway", gateway_rights())
+    mosquitto.add_device("node-a")
+    mosquitto.add_device("node-b")
     return mosquitto
 
 
@@ -38,8 +37,8 @@ OWN = "iot/telemetry/t/f/b/node-a/temperature"
 
 
 def test_the_gateway_shares_what_devices_say_and_answers_them(farm: Broker, connect: Connect) -> None:
-    gateway, node = connect(farm.url("gateway")), connect(farm.url("node-a"))
-    gateway.subscribe("$share/edge/iot/telemetry/#")
+    gateway, node = connect(farm.url("gateway")), connect(farm.device_url("node-a"))
+    gateway.subscribe("$share/edge-ingress-gateway/iot/telemetry/#")
     node.subscribe("iot/node-a/ack")
     node.publish(OWN, b"21")
     assert gateway.hears() == (OWN, b"21")
@@ -51,7 +50,7 @@ def test_the_gateway_shares_what_devices_say_and_answers_them(farm: Broker, conn
 def test_a_user_is_added_without_dropping_a_connection(farm: Broker, connect: Connect) -> None:
     gateway = connect(farm.url("gateway"))
     gateway.subscribe("iot/#")
-    newcomer = connect(farm.add_user("node-c", device_rules("t", "f", "b", "node-c")))
+    newcomer = connect(farm.add_device("node-c"))
     newcomer.publish("iot/telemetry/t/f/b/node-c/x")
     assert gateway.hears()[0] == "iot/telemetry/t/f/b/node-c/x"
     assert gateway.disconnects == 0
@@ -61,7 +60,7 @@ def test_more_messages_than_the_default_queue_wait_for_a_gateway_that_is_away(fa
     gateway = Client(farm.url("gateway"), client_id="gateway-1", clean=False)
     gateway.subscribe("iot/telemetry/#")
     gateway.close()
-    node = connect(farm.url("node-a"))
+    node = connect(farm.device_url("node-a"))
     waiting = [node.paho.publish(OWN, b"%d" % number, qos=1) for number in range(1500)]
     for message in waiting:
         message.wait_for_publish(20)
@@ -73,9 +72,9 @@ def test_more_messages_than_the_default_queue_wait_for_a_gateway_that_is_away(fa
 def test_an_oversized_packet_costs_its_sender_the_connection_and_nobody_else(farm: Broker, connect: Connect) -> None:
     gateway = connect(farm.url("gateway"))
     gateway.subscribe("iot/#")
-    greedy = Client(farm.url("node-a"))
+    greedy = Client(farm.device_url("node-a"))
     greedy.paho.publish(OWN, b"x" * 300_000, qos=0)
     wait_for(lambda: greedy.disconnects > 0, what="the disconnection")
     greedy.close()
-    connect(farm.url("node-b")).publish("iot/telemetry/t/f/b/node-b/x", b"small")
+    connect(farm.device_url("node-b")).publish("iot/telemetry/t/f/b/node-b/x", b"small")
     assert gateway.hears() == ("iot/telemetry/t/f/b/node-b/x", b"small")

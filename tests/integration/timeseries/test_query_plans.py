@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from farmiq.kit.postgres import Connection, Pool
-from farmiq.timeseries import aggregates, completeness, queries, spans
+from farmiq.timeseries import aggregates, completeness, content_blocks, queries, spans
 from farmiq.timeseries.paging import AfterBucket
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
@@ -55,9 +55,6 @@ class Watched:
     async def fetchrow(self, query: str, *values: Any) -> asyncpg.Record | None:
         await self._explain(query, values)
         return await self._connection.fetchrow(query, *values)
-
-    def transaction(self, **how: Any) -> Any:
-        return self._connection.transaction(**how)
 
     async def _explain(self, query: str, values: tuple[Any, ...]) -> None:
         await self._connection.execute(f"PREPARE asked AS {query}")
@@ -119,9 +116,15 @@ async def filled(edge_pool: Pool) -> AsyncIterator[Connection]:
         await connection.execute("RESET plan_cache_mode")
 
 
-@pytest.fixture
-def watched(filled: Connection) -> Watched:
-    return Watched(filled)
+@pytest_asyncio.fixture(params=["owner", "reader"])
+async def watched(filled: Connection, request: pytest.FixtureRequest) -> AsyncIterator[Watched]:
+    """As the owner of the tables, and as requests read: behind row-level security."""
+    if request.param == "owner":
+        yield Watched(filled)
+        return
+    async with filled.transaction(isolation="repeatable_read", readonly=True):
+        assert await filled.fetchval("SELECT read_as('demo')")
+        yield Watched(filled)
 
 
 async def ask_buckets(watched: Watched, **how: Any) -> list[aggregates.BucketRow]:
@@ -138,7 +141,7 @@ async def ask_buckets(watched: Watched, **how: Any) -> list[aggregates.BucketRow
 
 
 async def ask_readings(watched: Watched, **how: Any) -> queries.Readings:
-    return await queries.readings(cast("Connection", watched), **NODE, since=START, until=END, **how)
+    return await queries.readings(cast("Connection", watched), **{**NODE, "since": START, "until": END, **how})
 
 
 async def test_a_month_of_one_metric_reads_the_buckets_it_draws_and_naming_metrics_reads_fewer(
@@ -164,6 +167,14 @@ async def expect_series_to_read_a_few_rows_of_each(watched: Watched) -> None:
         assert watched.rows_read() <= 4 * series, who
 
 
+async def test_the_samples_of_a_block_are_read_without_those_of_its_neighbours(watched: Watched) -> None:
+    block = await content_blocks.samples(
+        cast("Connection", watched), tenant_id="demo", stream_id=STREAM, span=(4096, 8192)
+    )
+    assert len(block.seq) == 4096
+    assert watched.rows_read() == 4096
+
+
 async def test_a_page_of_samples_or_gaps_reads_what_lies_in_it(watched: Watched) -> None:
     before = None
     for _ in range(3):
@@ -180,6 +191,18 @@ async def test_a_page_of_samples_or_gaps_reads_what_lies_in_it(watched: Watched)
     assert (page.rows, page.stopped_at is None) == ([], False)
     assert watched.rows_read() <= 2 * (500 + 2 * CHANNELS), "a metric that is not there costs what one page may"
     await expect_gaps_to_read_one_row_beside_each(watched)
+
+
+async def test_an_hour_of_a_device_is_read_by_index_from_its_month_alone(watched: Watched) -> None:
+    page = await ask_readings(
+        watched, since=END - timedelta(days=29, hours=20), until=END - timedelta(days=29, hours=19), limit=1000
+    )
+    assert len(page.rows) == 120 * CHANNELS
+    scans = [node for plan in watched.plans for node in _nodes(plan) if "Relation Name" in node]
+    assert {node["Relation Name"] for node in scans} == {"telemetry_raw_2026_11"}
+    assert {node["Node Type"] for node in scans} == {"Index Scan"}
+    assert all("occurred_at >=" in node["Index Cond"] for node in scans)
+    assert watched.rows_read() <= 121 * CHANNELS
 
 
 async def expect_gaps_to_read_one_row_beside_each(watched: Watched) -> None:

@@ -6,11 +6,11 @@ from uuid import UUID, uuid4
 import pytest
 
 from farmiq.contracts.timestamps import from_us
+from farmiq.kit.errors import EventIdReused
 from farmiq.kit.ids import sample_id
 from farmiq.kit.postgres import Pool
 from farmiq.timeseries.admission import Admission, admit_batches, admit_readings
 from farmiq.timeseries.samples import SingleReading, StreamBatch
-from farmiq.timeseries.store import EventIdReused
 from farmiq.timeseries.stream import Origin
 from support.telemetry import NEIGHBOUR, batch_of
 

@@ -110,7 +110,7 @@ def test_prometheus_raises_what_the_examples_say() -> None:
 def test_prometheus_takes_the_configuration_and_the_rules() -> None:
     told = promtool("check", "config", DEPLOY / "prometheus" / "prometheus.yml")
     assert told.returncode == 0, told.stdout + told.stderr
-    assert "26 rules found" in told.stdout
+    assert "31 rules found" in told.stdout
 
 
 def test_prometheus_understands_every_query_of_the_dashboards(tmp_path: Path) -> None:

@@ -97,3 +97,54 @@ async def test_a_device_that_was_silent_since_then_or_has_never_measured_is_stil
     assert balance(await farm.read()).quiet == ["node-2"]
     silent = balance(await farm.read(since=ASKED_AT - timedelta(hours=2)))
     assert (silent.quiet, silent.devices, silent.balanced) == (["node-1", "node-2"], [], True)
+
+
+async def test_a_tier_of_an_earlier_release_has_no_digests_and_nothing_is_called_different() -> None:
+    farm = AuditedFarm()
+    stream = {"stream_id": UUID(int=4), "received": [[1, 11]], "lost": [], "first_seen_at": DAY, "last_seen_at": DAY}
+    farm.answers["/api/v1/accounts"] = {"devices": [account("node-1", streams=[stream])], "retired_samples": 0}
+    farm.answers["/api/v1/devices"] = {"devices": [registered("node-1")]}
+
+    def older(_asked: dict[str, Any]) -> Answer:
+        raise Refused("edge-telemetry-timeseries", 404, "", "")
+
+    farm.answers["edge-telemetry-timeseries /api/v1/content"] = older
+    farm.answers["edge-telemetry-timeseries /api/v1/records/losses/days"] = older
+    verdict = balance(await farm.read())
+    assert [one for one in verdict.findings if "content" in one.kind or "record" in one.kind] == []
+    assert verdict.devices[0].content_unknown == 10
+    assert (
+        "edge-telemetry-timeseries has no digests of content yet, so contents of demo were not compared: update it."
+        in (verdict.notes)
+    )
+    assert "Each declared loss was not compared between the tiers: edge-telemetry-timeseries does not offer it." in (
+        verdict.notes
+    )
+
+
+async def test_an_edge_of_an_earlier_release_does_not_tell_what_is_held_and_is_audited_all_the_same() -> None:
+    farm = AuditedFarm()
+
+    def older(_asked: dict[str, Any]) -> Answer:
+        raise Refused("edge-sync-forwarder", 404, "", "")
+
+    for path in ("/api/v1/sync/held", "/api/v1/ingress/limits", "/api/v1/ingress/refusals"):
+        farm.answers[path] = older
+    verdict = balance(await farm.read())
+    assert (verdict.balanced, verdict.held, verdict.notes) == (True, [], [])
+
+
+async def test_devices_that_are_limited_or_refused_are_named_for_an_hour() -> None:
+    farm = AuditedFarm()
+    farm.answers["/api/v1/ingress/limits"] = {"limited": [{"device_id": "node-1", "messages": 1200, "reason": "rate"}]}
+    refusal = {"kind": "publish_denied", "count": 7}
+    farm.answers["/api/v1/ingress/refusals"] = {
+        "refusals": [
+            {"device_id": "node-2", "last_at": ASKED_AT - timedelta(minutes=59), **refusal},
+            {"device_id": "node-3", "last_at": ASKED_AT - timedelta(minutes=61), **refusal},
+        ]
+    }
+    assert balance(await farm.read()).notes == [
+        "Messages that devices keep because the gateway limited them in the last hour: node-1 1,200 (rate).",
+        "Refused by the broker, the last one less than an hour ago: node-2 7 (publish_denied).",
+    ]

@@ -129,6 +129,12 @@ def test_a_picture_with_another_checksum_is_found() -> None:
     assert (found.findings[0].subject, found.findings[0].device_id) == (str(PICTURE), "station-1")
 
 
+def test_a_picture_that_left_without_its_notes_is_compared_by_what_left() -> None:
+    pictures = [Picture(PICTURE, "stored", "aa", "station-1", sent_sha256="bb")]
+    assert judged(pictures=pictures, cloud_pictures={PICTURE: Picture(PICTURE, "stored", "bb")})[0] == []
+    assert judged(pictures=pictures)[0] == ["picture_differs"]
+
+
 def test_only_days_on_which_the_edge_has_something_else_are_looked_at() -> None:
     edge = [
         DayDigest("a", DAY, "stored", 2, "7"),

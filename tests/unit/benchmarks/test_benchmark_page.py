@@ -105,7 +105,7 @@ def test_commit_machine_load_and_what_is_missing_are_told(results: Path) -> None
     told = measured_part(runs, missing(runs, ROOT / "benchmarks"))
     assert "Commit abc. P, 2 cores, 8 GB, ext4, Python 3.11, Linux." in told
     assert "1 of 3 aims are met; not met: `forwarder_rss`, `power_cut_spool`." in told
-    assert "**No result** in this run: ingest, outbox, cloud, latency, media, relay." in told
+    assert "**No result** in this run: ingest, outbox, cloud, latency, neighbour, media, relay." in told
     assert "Other work was running" not in told
     stored = json.loads((results / "spool.json").read_text(encoding="utf-8"))
     stored["machine"]["load_at_start"] = 9.0

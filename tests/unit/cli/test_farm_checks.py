@@ -63,3 +63,10 @@ def test_ports_are_remembered_in_a_file_that_may_not_be_there_yet(tmp_path: Path
     assert farm_checks.remembered_ports(tmp_path / "ports.json") == {}
     (tmp_path / "ports.json").write_text('{"postgres": 5432}')
     assert farm_checks.remembered_ports(tmp_path / "ports.json") == {"postgres": 5432}
+
+
+def test_test_messages_that_vanish_are_a_failure_with_the_page_that_helps() -> None:
+    assert farm_checks.check_canary(None).verdict is Verdict.OK
+    lost = farm_checks.check_canary("9 of the last 20 rounds of test messages were not acknowledged (event)")
+    assert lost.verdict is Verdict.FAILED
+    assert lost.fix.endswith("runbook.md#farmiqcanarylost")

@@ -1,7 +1,10 @@
+import base64
+import hashlib
+
 import pytest
 
 from farmiq.console.guarding import local_path
-from farmiq.console.passwords import hash_password, is_password, new_password
+from farmiq.console.passwords import hash_password, is_outdated, is_password, new_password
 from farmiq.console.roles import ROLES, may
 
 
@@ -33,3 +36,15 @@ def test_a_password_is_recognised_and_its_hash_does_not_show_it() -> None:
     assert not is_password("", kept)
     assert password not in kept
     assert hash_password(password) != kept, "the same password has another hash each time"
+
+
+OLD_HASH = "scrypt$16384$8$c2FsdCBvZiAxNiBieXRlcw==$%s"
+
+
+def test_a_hash_of_the_first_release_is_recognised_and_counts_as_outdated() -> None:
+    derived = hashlib.scrypt(b"correct horse battery", salt=b"salt of 16 bytes", n=16384, r=8, p=1, dklen=32)
+    old = OLD_HASH % base64.b64encode(derived).decode()
+    assert is_password("correct horse battery", old)
+    assert not is_password("correct horse", old)
+    assert is_outdated(old)
+    assert not is_outdated(hash_password("correct horse battery"))

@@ -17,6 +17,12 @@ def test_a_service_that_is_ready() -> None:
     assert found.api_docs == "http://127.0.0.1:5103/api-docs"
 
 
+def test_what_a_ready_service_remarks_is_shown() -> None:
+    remarked = Heard(Ready("ready", {"database": "ok"}, {"canary": "9 of the last 20 rounds were lost"}), "0.1.0")
+    found = judge("edge-ingress-gateway", "http://127.0.0.1:5103", remarked, None)
+    assert (found.kind, found.meaning) == ("good", "9 of the last 20 rounds were lost")
+
+
 def test_a_check_that_fails_is_shown_with_what_it_means() -> None:
     found = judge("edge-ingress-gateway", "http://127.0.0.1:5103", UNREADY, NOW)
     assert (found.kind, found.word, found.since) == ("warn", "not ready", NOW)

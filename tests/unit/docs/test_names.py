@@ -10,7 +10,7 @@ from support.documents import DOCS, ROOT, pages
 GENERATED = {"settings.md", "metrics.md", "cli.md", "http.md"}
 NOT_SETTINGS = {
     # read by the command line, by `farmiq up`, or by every replica
-    "AMQP_MANAGEMENT_URL", "CLOUD_DATABASE_URL", "EDGE_DATABASE_URL", "FARMIQ_HOME", "INSTANCE_ID", "NAME",
+    "AMQP_MANAGEMENT_URL", "CLOUD_DATABASE_URL", "DOCTOR_MQTT_URL", "EDGE_DATABASE_URL", "FARMIQ_HOME", "INSTANCE_ID", "NAME",
     # of the tests
     "BUS_CAMPAIGN_KILLS", "FARMIQ_OUTAGE_HOURS", "FARMIQ_SCREENSHOTS", "SYNC_CAMPAIGN_KILLS", "SYNC_CAMPAIGN_SEED",
     # codes and words of others

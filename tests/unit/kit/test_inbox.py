@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from farmiq.kit.inbox import Inbox
+from farmiq.kit.inbox import Inbox, Turns
 
 
 async def taking(inbox: Inbox[int], items_max: int, seconds_max: float) -> "asyncio.Task[list[int]]":
@@ -121,3 +121,22 @@ async def test_closing_with_an_error_raises_it_to_whoever_takes() -> None:
     for attempt in (task, inbox.take(1, 0.0)):
         with pytest.raises(ValueError, match="other settings"):
             await asyncio.wait_for(attempt, 5)
+
+
+def test_everybody_has_a_turn_and_a_senders_own_stay_in_order() -> None:
+    turns: Turns[str] = Turns(lambda item: item[0])
+    for item in ("a1", "a2", "a3", "b1", "a4", "b2", "c1"):
+        turns.append(item)
+    assert len(turns) == 7
+    assert [turns.popleft() for _ in range(5)] == ["a1", "b1", "c1", "a2", "b2"]
+    turns.append("c2")
+    assert [turns.popleft() for _ in range(3)] == ["a3", "c2", "a4"]
+    assert len(turns) == 0
+
+
+async def test_one_message_of_a_neighbour_is_in_the_next_batch_however_many_are_before_it() -> None:
+    inbox: Inbox[str] = Inbox(Turns(lambda item: item[0]))
+    for number in range(1_000):
+        inbox.put(f"a{number}")
+    inbox.put("b0")
+    assert await inbox.take(10, 0.0) == ["a0", "b0", *(f"a{number}" for number in range(1, 9))]

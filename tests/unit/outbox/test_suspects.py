@@ -19,13 +19,13 @@ def test_a_suspect_travels_alone_and_the_others_in_front_of_it_together(suspects
 
 
 def test_only_who_was_alone_pays_for_a_forwarder_that_ended() -> None:
-    lease = Lease(id=new_id(), claim_token=1, attempt_count=1)
+    lease = Lease(id=new_id(), claim_token=1, attempt_count=1, tenant_id="demo")
     among_others = abandoned(lease, POLICY, 0.5, was_alone=False)
     assert (among_others.status, among_others.attempt_count, among_others.delay_seconds) == ("pending", 1, 0.0)
     alone = abandoned(lease, POLICY, 0.5, was_alone=True)
     assert (alone.status, alone.attempt_count) == ("pending", 2)
     assert alone.delay_seconds > 0
-    last = Lease(id=lease.id, claim_token=2, attempt_count=2)
+    last = Lease(id=lease.id, claim_token=2, attempt_count=2, tenant_id="demo")
     assert abandoned(last, POLICY, 0.5, was_alone=True).status == "dlq"
     assert abandoned(last, POLICY, 0.5, was_alone=False).status == "pending"
 

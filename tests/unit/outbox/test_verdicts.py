@@ -12,7 +12,7 @@ REFUSED = Failure("HTTP_500", "the cloud failed")
 
 
 def lease(attempt_count: int = 0) -> Lease:
-    return Lease(id=UUID(int=1), claim_token=7, attempt_count=attempt_count)
+    return Lease(id=UUID(int=1), claim_token=7, attempt_count=attempt_count, tenant_id="demo")
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,17 @@ def test_devices_come_to_the_broker_through_the_relay_and_the_gateway_does_not(h
     assert port_of(variables_of(plan, "edge-ingress-gateway")["MQTT_URL"]) == broker.services_port
 
 
+def test_every_device_that_the_broker_starts_with_is_bound_to_its_own_client_id(home: Home) -> None:
+    broker = make_plan(home, {}, SERVICES).servers.mosquitto
+    assert broker is not None
+    assert [user.name for user in broker.users if user.has_fixed_id] == ["node-1"]
+    assert [user.name for user in broker.users if not user.has_fixed_id] == [
+        "edge-ingress-gateway",
+        "farmiq-canary",
+        "operator",
+    ]
+
+
 def test_edge_services_come_to_their_database_through_the_relay_and_nobody_else_does(home: Home) -> None:
     plan = make_plan(home, {}, SERVICES)
     assert plan.servers.postgres is not None

@@ -27,7 +27,7 @@ from farmiq.contracts.ids import ID_PATTERN
 from farmiq.contracts.timestamps import EARLIEST
 from farmiq.kit.clock import Clock
 from farmiq.kit.postgres import Pool
-from farmiq.timeseries.asking import asking
+from farmiq.kit.tenant_reads import read_as
 from farmiq.timeseries.export import AnyFormat, Exports, wanted
 from farmiq.timeseries.paging import cursor
 from farmiq.timeseries.parameters import After, AnyDevice, From, Limit, Tenant, To, position, time_range
@@ -99,7 +99,7 @@ def kpi_route(pool: Pool, calendar: Calendar, guards: Sequence[Any], clock: Cloc
         )
         if (chosen := wanted(file_kind, request.headers.get("accept", ""))) != "json":
             return await exports.answer(chosen, f"kpis-{tenant_id}", KPI_COLUMNS, kpi_pages(pool, asked))
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             rows = await queries.kpis(connection, asked, position(after, AfterKpi), limit)
         return KpiPage(calendar.zone.key, rows, cursor(after_kpi(rows[-1])) if len(rows) == limit else None)
 
@@ -143,7 +143,7 @@ def anomaly_route(pool: Pool, calendar: Calendar, guards: Sequence[Any], clock: 
         )
         if (chosen := wanted(file_kind, request.headers.get("accept", ""))) != "json":
             return await exports.answer(chosen, f"anomalies-{tenant_id}", ANOMALY_COLUMNS, anomaly_pages(pool, asked))
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             rows = await queries.anomalies(connection, asked, position(after, AfterAnomaly), limit)
         return AnomalyPage(calendar.zone.key, rows, cursor(after_anomaly(rows[-1])) if len(rows) == limit else None)
 

@@ -12,7 +12,7 @@ from farmiq.cloud.analytics_service.kpis import Comfort, Data, Gain, Vision, Wei
 from farmiq.cloud.analytics_service.queries import AfterAnomaly, AfterKpi, AnomalyRow, Asked, KpiRow
 from farmiq.contracts.decoding import encode
 from farmiq.kit.postgres import Pool
-from farmiq.timeseries.asking import asking
+from farmiq.kit.tenant_reads import read_as
 from farmiq.timeseries.export import PAGE_ROWS, pages_of
 from farmiq.timeseries.export_columns import Column, Kind, Pages, Rows
 
@@ -45,7 +45,7 @@ ANOMALY_COLUMNS: Final = (Column("tenant_id", "text"), *_columns_of(AnomalyRow))
 
 def kpi_pages(pool: Pool, asked: Asked) -> Pages:
     async def ask(after: AfterKpi | None) -> tuple[Rows, AfterKpi | None]:
-        async with asking(pool) as connection:
+        async with read_as(pool, asked.tenant_id) as connection:
             found = await queries.kpis(connection, asked, after, PAGE_ROWS)
         rows = [_kpi_cells(asked.tenant_id, row) for row in found]
         return rows, queries.after_kpi(found[-1]) if len(found) == PAGE_ROWS else None
@@ -55,7 +55,7 @@ def kpi_pages(pool: Pool, asked: Asked) -> Pages:
 
 def anomaly_pages(pool: Pool, asked: Asked) -> Pages:
     async def ask(after: AfterAnomaly | None) -> tuple[Rows, AfterAnomaly | None]:
-        async with asking(pool) as connection:
+        async with read_as(pool, asked.tenant_id) as connection:
             found = await queries.anomalies(connection, asked, after, PAGE_ROWS)
         rows = [_anomaly_cells(asked.tenant_id, row) for row in found]
         return rows, queries.after_anomaly(found[-1]) if len(found) == PAGE_ROWS else None

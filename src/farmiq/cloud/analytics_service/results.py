@@ -1,6 +1,6 @@
 """Every SQL statement that writes what a day came to. What was there for the day is replaced as a whole."""
 
-from datetime import datetime
+from datetime import UTC, datetime, time
 from typing import Final
 from uuid import UUID, uuid5
 
@@ -9,11 +9,13 @@ from farmiq.cloud.analytics_service.barn_day import Judgement
 from farmiq.cloud.analytics_service.kpis import Kpi
 from farmiq.cloud.analytics_service.marks import MarkedDay
 from farmiq.cloud.analytics_service.store import columns_of
+from farmiq.cloud.naming import naming
 from farmiq.contracts.decoding import encode
+from farmiq.kit.ids import Naming
 from farmiq.kit.postgres import Connection
 
 ANOMALY_IDS: Final = UUID("6d1f0f5c-6c6e-5a3b-9a39-0f3f4f6f2a51")
-"""The name space of anomalies' ids. Another one would make every anomaly that is stored a second time."""
+"""The name space of the anomalies' ids of 0.1.0. Another one would make every anomaly of its days a second time."""
 
 _FORGET_KPIS: Final = "DELETE FROM analytics_kpis WHERE (tenant_id, farm_id, barn_id, day) = ($1, $2, $3, $4)"
 _KEEP_KPIS: Final = """
@@ -44,24 +46,27 @@ async def replace(connection: Connection, day: MarkedDay, judgement: Judgement, 
     await connection.execute(_FORGET_KPIS, *day)
     if judgement.kpis:
         await connection.execute(_KEEP_KPIS, *day, now, *columns_of([_kpi_row(kpi) for kpi in judgement.kpis]))
-    rows = [_anomaly_row(day, anomaly) for anomaly in judgement.anomalies]
+    names = await naming(connection)
+    rows = [_anomaly_row(day, anomaly, names) for anomaly in judgement.anomalies]
     await connection.execute(_CLEAR, *day, now, [row[0] for row in rows])
     if rows:
         await connection.execute(_KEEP_ANOMALIES, *day, now, *columns_of(rows))
 
 
-def anomaly_id(day: MarkedDay, anomaly: Anomaly) -> UUID:
+def anomaly_id(day: MarkedDay, anomaly: Anomaly, names: Naming) -> UUID:
     """The same for the same subject and day, whatever was measured."""
-    return uuid5(ANOMALY_IDS, encode([*day, anomaly.kind, anomaly.subject]).decode())
+    parts = (*day, anomaly.kind, anomaly.subject)
+    at = datetime.combine(day.day, time.min, UTC)
+    return names.name(at, lambda: uuid5(ANOMALY_IDS, encode(list(parts)).decode()), "anomaly", *parts)
 
 
 def _kpi_row(kpi: Kpi) -> tuple[object, ...]:
     return kpi.scope, kpi.batch_id, kpi.weights, kpi.growth, kpi.vision, kpi.comfort, kpi.data
 
 
-def _anomaly_row(day: MarkedDay, one: Anomaly) -> tuple[object, ...]:
+def _anomaly_row(day: MarkedDay, one: Anomaly, names: Naming) -> tuple[object, ...]:
     return (
-        anomaly_id(day, one),
+        anomaly_id(day, one, names),
         one.kind,
         one.severity,
         one.device_id,

@@ -7,6 +7,9 @@ Promises: `accepted` means that a queue of the bus has the event, and that its d
           row written, event published and confirmed, row committed, answer sent. Killed before the confirm, neither is
           there; killed between confirm and commit, the edge sends again and the event is on the bus twice, which its
           consumers recognise. Two requests with the same event at the same time: the second waits for the first.
+          `duplicate` means that an event of the same origin, type and content is there under this id; an id that stands for
+          another event is rejected as `event_id_reused`, and its edge keeps the event in its DLQ. A row of 0.1.0 has no digest
+          of its content and counts as the same event.
           An edge speaks only for its own tenants, as its token says and not the body. A malformed event is rejected alone.
           A token that is revoked opens nothing from the next request on, at every replica.
 Away:     RabbitMQ or PostgreSQL away: 503 with `Retry-After`; what had been confirmed is kept as done, the rest is

@@ -15,16 +15,24 @@ from farmiq.cloud.ingestion.counters import Counters, Stats
 from farmiq.cloud.ingestion.expansion import Expansion
 from farmiq.cloud.ingestion.handlers import ingest
 from farmiq.cloud.ingestion.identity import current_life
+from farmiq.cloud.ingestion.ownership import Owners
 from farmiq.cloud.ingestion.pace import Pace
 from farmiq.cloud.ingestion.screening import refuse_strangers, screen
 from farmiq.cloud.ingestion.settings import IngestionSettings
 from farmiq.contracts.decoding import MalformedMessage
-from farmiq.contracts.sync import CloudLife, EdgeBatch, EdgeBatchAnswer, answer_of, decode_edge_batch
+from farmiq.contracts.sync import (
+    UNDERSTANDS_HELD,
+    CloudLife,
+    EdgeBatch,
+    EdgeBatchAnswer,
+    answer_of,
+    decode_edge_batch,
+)
 from farmiq.kit.amqp import Publisher
 from farmiq.kit.bad_request import plain
 from farmiq.kit.clock import Clock
 from farmiq.kit.errors import Transient, reason_of
-from farmiq.kit.http_server import ApiError
+from farmiq.kit.http_server import ApiError, require_bearer
 from farmiq.kit.ids import new_trace_id
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import RETRY, DatabaseAway, Pool
@@ -41,6 +49,7 @@ def routes(
     pool: Pool, publisher: Publisher, settings: IngestionSettings, counters: Counters, clock: Clock
 ) -> list[Any]:
     under_way = asyncio.Semaphore(settings.ingestion_requests_max)
+    owners = Owners()
     pace = Pace(settings.ingestion_edge_batches_per_second, clock)
 
     @post("/api/v1/edge/batch", tags=["edge"], status_code=200)
@@ -48,8 +57,9 @@ def routes(
         """Take a batch of events from an edge.
 
         The body is `{"batch_id", "edge_cluster_id", "tenant_id", "events": [...]}` or a bare array of events; plain, gzip, zstd.
-        Every event has its own result; 400, 401, 403, 413 and 415 are about the request; 408, 429 and 503 mean: the same again
-        later.
+        Every event has its own result. An event of a device or weigh session of another edge is `held` for an edge that names
+        `held` in `understands`, and `rejected` for any other. 400, 401, 403, 413 and 415 are about the request; 408, 429 and 503
+        mean: the same again later.
         """
         try:
             edge = await _authenticate(pool, request)
@@ -61,14 +71,21 @@ def routes(
             refuse_strangers(edge, batch)
             expansion = Expansion(publisher) if settings.expand_telemetry_batches else None
             try:
-                results = await ingest(pool, publisher, screen(edge, batch.events, new_trace_id), expansion)
+                results = await ingest(
+                    pool,
+                    publisher,
+                    owners,
+                    screen(edge, batch.events, new_trace_id),
+                    expansion,
+                    understands_held=UNDERSTANDS_HELD in batch.understands,
+                )
                 life = await _life(pool)
             except Transient as error:
                 raise _deferred(counters, error) from error
         counters.answered(edge.edge_cluster_id, batch.batch_id, results)
         return answer_of(batch.batch_id, results, life)
 
-    @get("/api/v1/ingestion/stats", tags=["edge"], sync_to_thread=False)
+    @get("/api/v1/ingestion/stats", tags=["edge"], guards=[require_bearer(settings.admin_token)], sync_to_thread=False)
     def stats() -> Stats:
         """What this replica has answered since it started."""
         return counters.stats

@@ -1,6 +1,6 @@
 """Months of the dedupe table: made ahead, and forgotten when no edge will send their events again.
 
-And what was discarded from the dead letters, which is kept for a while.
+And what was discarded from the dead letters, and which edge began a weigh session, both kept for a while.
 """
 
 from datetime import datetime, timedelta
@@ -8,7 +8,11 @@ from functools import partial
 from typing import Final
 
 from farmiq.cloud.ingestion import store
-from farmiq.cloud.ingestion.settings import DedupeRetentionSettings, DiscardRetentionSettings
+from farmiq.cloud.ingestion.settings import (
+    DedupeRetentionSettings,
+    DiscardRetentionSettings,
+    SessionOwnerRetentionSettings,
+)
 from farmiq.kit.jobs import Report, Work
 from farmiq.kit.month_partitions import Partition, drop, make_months, month_after, partitions
 from farmiq.kit.postgres import Connection
@@ -45,6 +49,16 @@ async def forget_discarded(settings: DiscardRetentionSettings, work: Work) -> Re
         "rows": await sweep(work, "discarded_letters", "discarded_at", cutoff),
         "settled": await sweep(work, "dead_letters", "settled_at", cutoff),
     }
+
+
+async def forget_session_owners(
+    settings: SessionOwnerRetentionSettings, dedupe: DedupeRetentionSettings, work: Work
+) -> Report:
+    """Which edge began a weigh session, when no edge tells of it any more. A session that is stored is judged by its device also
+    after that; one that is not, and comes once more, belongs to the owner of its device or to whoever sends it."""
+    days = max(settings.session_owner_retention_days, dedupe.ingest_dedupe_retention_days)
+    cutoff = work.clock.now() - timedelta(days=days)
+    return {"rows": await sweep(work, "session_owners", "first_seen_at", cutoff)}
 
 
 async def _forget(work: Work, month: Partition, cutoff: datetime) -> bool:

@@ -3,15 +3,19 @@
 from collections import Counter as Tally
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 
 from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from farmiq.cloud.drain import Drain
 from farmiq.cloud.drain import current as current_drain
+from farmiq.cloud.ingestion.device_moves import held
 from farmiq.contracts.sync import EventResult
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import Connection
+
+HELD_NAMED_MAX: Final = 20
 
 log = get_logger(__name__)
 
@@ -24,6 +28,7 @@ class Stats(Struct):
     accepted: int = 0
     duplicates: int = 0
     rejected: int = 0
+    held: int = 0
 
 
 class Counters:
@@ -42,7 +47,20 @@ class Counters:
             registry=registry,
         )
 
-    async def sample_drain(self, connection: Connection) -> None:
+        self._held = Gauge(
+            "farmiq_ingestion_held_devices",
+            "Devices of which an edge sends something that belongs to another edge (owner), sampled. At most 20 are named.",
+            ["tenant", "device", "edge", "owner"],
+            registry=registry,
+        )
+
+    async def sample(self, connection: Connection) -> None:
+        await self._sample_drain(connection)
+        self._held.clear()
+        for one in await held(connection, limit=HELD_NAMED_MAX):
+            self._held.labels(one.tenant_id, one.device_id or "unknown", one.edge_cluster_id, one.owner_edge).set(1)
+
+    async def _sample_drain(self, connection: Connection) -> None:
         drain = await current_drain(connection)
         if drain is None and self._drain is not None:
             log.warning("intake_opened", drained_since=self._drain.begun_at.isoformat())
@@ -57,15 +75,18 @@ class Counters:
         self.stats.accepted += tally["accepted"]
         self.stats.duplicates += tally["duplicate"]
         self.stats.rejected += tally["rejected"]
+        self.stats.held += tally["held"]
         for status, count in tally.items():
             self._events.labels(status).inc(count)
         log.info(
             "batch_answered", edge_cluster_id=edge_cluster_id, batch_id=batch_id, accepted=tally["accepted"],
-            duplicates=tally["duplicate"], rejected=tally["rejected"],
+            duplicates=tally["duplicate"], rejected=tally["rejected"], held=tally["held"],
         )  # fmt: skip
         for result in results:
             if result.status == "rejected":
                 self._reject(edge_cluster_id, batch_id, result)
+        for message in {result.message for result in results if result.status == "held"}:
+            log.warning("events_held", edge_cluster_id=edge_cluster_id, batch_id=batch_id, reason=message)
 
     def _reject(self, edge_cluster_id: str, batch_id: str | None, result: EventResult) -> None:
         self._rejected.labels(result.code or "rejected").inc()

@@ -12,7 +12,7 @@ from msgspec import Struct
 from farmiq.cloud.tokens import TokenRefused, checked_tenants, digest, id_of, is_token_of, new_token
 from farmiq.contracts.ids import check_id
 from farmiq.kit.errors import Rejected
-from farmiq.kit.postgres import Connection
+from farmiq.kit.postgres import Connection, storable
 
 __all__ = ["TokenRefused", "id_of"]  # as the callers of `find` know them
 
@@ -27,15 +27,25 @@ SELECT t.token_hash, t.edge_cluster_id, e.tenant_ids, t.revoked_at IS NOT NULL A
 FROM edge_tokens AS t JOIN edges AS e USING (edge_cluster_id) WHERE t.token_id = $1
 """
 _USED: Final = "UPDATE edge_tokens SET last_used_at = now() WHERE token_id = $1"
+# What a person has granted beside them stays.
 _KEEP_EDGE: Final = """
-INSERT INTO edges AS e (edge_cluster_id, tenant_ids) VALUES ($1, $2)
+INSERT INTO edges AS e (edge_cluster_id, tenant_ids)
+SELECT $1, $2::text[] || ARRAY(
+  SELECT tenant_id FROM (
+    SELECT DISTINCT ON (tenant_id) tenant_id, is_granted FROM edge_grants WHERE edge_cluster_id = $1
+    ORDER BY tenant_id, changed_at DESC) AS latest
+  WHERE is_granted AND tenant_id <> ALL ($2::text[]) ORDER BY tenant_id)
 ON CONFLICT (edge_cluster_id) DO UPDATE SET tenant_ids = excluded.tenant_ids WHERE e.tenant_ids <> excluded.tenant_ids
 """
 _NEW_EDGE: Final = (
     "INSERT INTO edges (edge_cluster_id, tenant_ids) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING true"
 )
+_MAY_DELIVER: Final = "SELECT tenant_ids @> ARRAY[$2::text] FROM edges WHERE edge_cluster_id = $1"
 _LOCK_EDGE: Final = "SELECT tenant_ids FROM edges WHERE edge_cluster_id = $1 FOR UPDATE"
 _SET_TENANTS: Final = "UPDATE edges SET tenant_ids = $2 WHERE edge_cluster_id = $1"
+_RECORD_GRANT: Final = """
+INSERT INTO edge_grants (tenant_id, edge_cluster_id, is_granted, changed_by) VALUES ($1, $2, $3, $4)
+"""
 _HAS_LIVE: Final = f"SELECT EXISTS (SELECT FROM edge_tokens AS t WHERE edge_cluster_id = $1 AND {_IS_LIVE})"  # noqa: S608 - our own constant
 _ADD_ROW: Final = "INSERT INTO edge_tokens (token_id, edge_cluster_id, token_hash, expires_at) VALUES ($1, $2, $3, $4)"
 # A token that was revoked stays revoked, however often a provisioning script repeats itself.
@@ -86,6 +96,18 @@ class EdgeUnknown(Rejected):
     code = "edge_unknown"
 
 
+class TenantNotGranted(Rejected):
+    """The edge may deliver for some tenants, and this is none of them."""
+
+    code = "tenant_not_granted"
+
+
+class LastTenant(Rejected):
+    """An edge delivers for at least one tenant. To end all it may do, revoke its tokens."""
+
+    code = "last_tenant"
+
+
 class Edge(Struct, frozen=True):
     edge_cluster_id: str
     tenant_ids: frozenset[str]
@@ -125,6 +147,12 @@ async def find(connection: Connection, token: str) -> Edge:
     if row["is_used_long_ago"]:
         await connection.execute(_USED, id_of(token))
     return Edge(row["edge_cluster_id"], frozenset(row["tenant_ids"]))
+
+
+async def may_deliver(connection: Connection, edge_cluster_id: str, tenant_id: str) -> bool | None:
+    """Whether an edge may deliver for a tenant; None when there is no such edge."""
+    granted: bool | None = await connection.fetchval(_MAY_DELIVER, edge_cluster_id, tenant_id)
+    return granted
 
 
 async def register(connection: Connection, *, edge_cluster_id: str, tenant_ids: Sequence[str], token: str) -> None:
@@ -180,6 +208,34 @@ async def revoke(connection: Connection, edge_cluster_id: str, token_id: str | N
             )
         await _revoke(connection, edge_cluster_id, token_id)
         return await tokens(connection, edge_cluster_id)
+
+
+async def grant(connection: Connection, edge_cluster_id: str, tenant_id: str, *, by: str) -> bool:
+    """Let an edge deliver for one more tenant. False when it may already. From its next request on it does."""
+    (checked,) = checked_tenants([tenant_id])
+    return await _set_grant(connection, edge_cluster_id, checked, by, is_granted=True)
+
+
+async def ungrant(connection: Connection, edge_cluster_id: str, tenant_id: str, *, by: str) -> bool:
+    """Let an edge no longer deliver for a tenant. False when it may not already. What waits for the cloud stays with the edge."""
+    return await _set_grant(connection, edge_cluster_id, tenant_id, by, is_granted=False)
+
+
+async def _set_grant(
+    connection: Connection, edge_cluster_id: str, tenant_id: str, by: str, *, is_granted: bool
+) -> bool:
+    async with connection.transaction():
+        tenants = await connection.fetchval(_LOCK_EDGE, edge_cluster_id)
+        if tenants is None:
+            raise EdgeUnknown(f"there is no edge {edge_cluster_id[:80]!r}")
+        if (tenant_id in tenants) is is_granted:
+            return False
+        left = [*tenants, tenant_id] if is_granted else [one for one in tenants if one != tenant_id]
+        if not left:
+            raise LastTenant(f"{tenant_id} is the only tenant of edge {edge_cluster_id}")
+        await connection.execute(_SET_TENANTS, edge_cluster_id, left)
+        await connection.execute(_RECORD_GRANT, tenant_id, edge_cluster_id, is_granted, storable(by))
+    return True
 
 
 async def tokens(connection: Connection, edge_cluster_id: str | None = None) -> list[EdgeToken]:

@@ -2,49 +2,77 @@
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from farmiq.cloud import bus_users, drain
 from farmiq.cloud.ingestion import store
 from farmiq.cloud.ingestion.expansion import Expansion
+from farmiq.cloud.ingestion.ownership import Hold, Owners
 from farmiq.cloud.ingestion.screening import Candidate, Key, rejected
-from farmiq.contracts.sync import EventResult
+from farmiq.contracts.sync import EventResult, EventStatus
 from farmiq.kit.amqp import Publisher, Unroutable
 from farmiq.kit.errors import Transient, reason_of
 from farmiq.kit.postgres import RETRY, DatabaseAway, Pool
 
 POOL_WAIT_SECONDS = 10.0
+EVENT_ID_REUSED = "event_id_reused"
 
 
 class PartlyPublished(Transient):
     """RabbitMQ did not take all of the batch. What it took is remembered; the edge sends the batch again."""
 
 
+class Published(Struct, frozen=True):
+    """`failures`: each event that was new, with None when it is on the bus now, else why not. `known`: the content that each id
+    stands for. `held`: what belongs to another edge."""
+
+    failures: dict[Key, Transient | None]
+    known: dict[Key, bytes | None]
+    held: dict[Key, Hold]
+
+
 async def ingest(
-    pool: Pool, publisher: Publisher, items: Sequence[Candidate | EventResult], expansion: Expansion | None = None
+    pool: Pool,
+    publisher: Publisher,
+    owners: Owners,
+    items: Sequence[Candidate | EventResult],
+    expansion: Expansion | None = None,
+    *,
+    understands_held: bool,
 ) -> list[EventResult]:
     """One result for each item, in order. Raises something `Transient` when the batch must come again."""
-    # The same event twice in one batch is one event: the first stands, the second is answered as a duplicate.
+    # The same event twice in one batch is one event: the first stands, and the second is compared with it.
     first: dict[Key, Candidate] = {}
     for item in items:
         if isinstance(item, Candidate):
             first.setdefault(item.key, item)
-    failures = await _publish_new(pool, publisher, first, expansion) if first else {}
-    waiting = [why for why in failures.values() if why is not None and not isinstance(why, Unroutable)]
+    done = Published({}, {}, {})
+    if first:
+        done = await _publish_new(pool, publisher, owners, first, expansion)
+    waiting = [why for why in done.failures.values() if why is not None and not isinstance(why, Unroutable)]
     if waiting:
         raise PartlyPublished(
             f"{len(waiting)} of {len(items)} events could not be published: {waiting[0]}", code=waiting[0].code
         )
-    return [_result(item, first, failures) for item in items]
+    return [_result(item, done, first, understands_held=understands_held) for item in items]
 
 
 async def _publish_new(
-    pool: Pool, publisher: Publisher, candidates: dict[Key, Candidate], expansion: Expansion | None
-) -> dict[Key, Transient | None]:
-    """Each event that was new, with None when it is on the bus now, else why not. Committed when this returns."""
+    pool: Pool,
+    publisher: Publisher,
+    owners: Owners,
+    candidates: dict[Key, Candidate],
+    expansion: Expansion | None,
+) -> Published:
+    """Committed when this returns."""
     try:
         async with pool.acquire(timeout=POOL_WAIT_SECONDS) as connection, connection.transaction():
             await drain.enter(connection)
-            added = await store.add(connection, candidates)
+            await store.limit_waiting(connection)
+            held = await owners.judge(connection, candidates.values())
+            added = await store.add(connection, {key: candidates[key] for key in candidates if key not in held})
             fresh = [key for key in candidates if key in added]
+            known = await store.content_hashes(connection, candidates.keys() - added)
             answers = await publisher.publish_many([candidates[key].message for key in fresh])
             failures = dict(zip(fresh, answers, strict=True))
             await _copy(publisher, await bus_users.tenants(connection), candidates, failures)
@@ -55,7 +83,7 @@ async def _publish_new(
                 await store.forget(connection, unpublished)
     except RETRY as error:
         raise DatabaseAway(f"PostgreSQL: {reason_of(error)}") from error
-    return failures
+    return Published(failures, known | {key: candidates[key].content_hash for key in fresh}, held)
 
 
 async def _copy(
@@ -82,14 +110,19 @@ async def _expand(
 
 
 def _result(
-    item: Candidate | EventResult, first: dict[Key, Candidate], failures: dict[Key, Transient | None]
+    item: Candidate | EventResult, done: Published, first: dict[Key, Candidate], *, understands_held: bool
 ) -> EventResult:
     if isinstance(item, EventResult):
         return item
     event_id = item.key[1]
-    if item.key not in failures or first[item.key] is not item:
-        return EventResult(event_id=event_id, status="duplicate")
-    why = failures[item.key]
-    if why is not None:
+    # A row of an earlier release has no hash: nobody can say that the id stood for something else.
+    if done.known.get(item.key) not in {None, item.content_hash}:
+        return rejected(event_id, EVENT_ID_REUSED, "another event of this tenant has this event_id already")
+    # What is here already is a duplicate for every edge: it may have come before the device was moved.
+    if (hold := done.held.get(item.key)) is not None and item.key not in done.known:
+        status: EventStatus = "held" if understands_held else "rejected"
+        return EventResult(event_id=event_id, status=status, code=hold.code, message=hold.message)
+    if (why := done.failures.get(item.key)) is not None:
         return rejected(event_id, why.code, str(why))
-    return EventResult(event_id=event_id, status="accepted")
+    is_new = item.key in done.failures and first[item.key] is item
+    return EventResult(event_id=event_id, status="accepted" if is_new else "duplicate")

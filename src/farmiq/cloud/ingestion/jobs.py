@@ -1,8 +1,12 @@
 from collections.abc import Mapping
 from functools import partial
 
-from farmiq.cloud.ingestion.cleanup import forget_discarded, forget_events, prepare_months
-from farmiq.cloud.ingestion.settings import DedupeRetentionSettings, DiscardRetentionSettings
+from farmiq.cloud.ingestion.cleanup import forget_discarded, forget_events, forget_session_owners, prepare_months
+from farmiq.cloud.ingestion.settings import (
+    DedupeRetentionSettings,
+    DiscardRetentionSettings,
+    SessionOwnerRetentionSettings,
+)
 from farmiq.kit.jobs import Job
 from farmiq.kit.settings import load
 
@@ -11,6 +15,7 @@ HOUR_SECONDS = 3600.0
 
 def jobs(environ: Mapping[str, str]) -> list[Job]:
     settings, discards = load(DedupeRetentionSettings, environ), load(DiscardRetentionSettings, environ)
+    owners = load(SessionOwnerRetentionSettings, environ)
     return [
         Job("cloud-dedupe-partitions", HOUR_SECONDS, "make the months of ingest_dedupe ahead", prepare_months),
         Job(
@@ -24,5 +29,11 @@ def jobs(environ: Mapping[str, str]) -> list[Job]:
             HOUR_SECONDS,
             "forget discarded messages after DISCARDED_LETTERS_RETENTION_DAYS",
             partial(forget_discarded, discards),
+        ),
+        Job(
+            "cloud-session-owner-retention",
+            HOUR_SECONDS,
+            "forget which edge began a weigh session after SESSION_OWNER_RETENTION_DAYS",
+            partial(forget_session_owners, owners, settings),
         ),
     ]

@@ -52,7 +52,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
                 group.create_task(
                     life.until_stopped(keep_jobs(life, pool, housekeeping, instance_id(life.service, environ)))
                 )
-                group.create_task(life.until_stopped(keep_sampling(life, pool, counters.sample_drain)))
+                group.create_task(life.until_stopped(keep_sampling(life, pool, counters.sample)))
                 group.create_task(
                     serve_http(
                         life,

@@ -10,7 +10,7 @@ from msgspec import Raw, Struct
 from farmiq.cloud.ingestion.edges import Edge
 from farmiq.contracts.bus import EDGE_HEADER, exchange_for
 from farmiq.contracts.decoding import MalformedMessage, decode, encode
-from farmiq.contracts.envelope import BUS_PAYLOADS, BusEnvelope, payload_of
+from farmiq.contracts.envelope import BUS_PAYLOADS, BusEnvelope, content_digest, payload_of
 from farmiq.contracts.limits import BUS_MESSAGE_BYTES_MAX
 from farmiq.contracts.sync import EdgeBatch, EventResult, event_id_of
 from farmiq.contracts.telemetry import TelemetryBatchIngested
@@ -26,6 +26,8 @@ class Candidate(Struct, frozen=True):
     key: Key
     message: Outgoing
     envelope: BusEnvelope
+    edge_cluster_id: str
+    content_hash: bytes
     pack: TelemetryBatchIngested | None = None
 
 
@@ -56,7 +58,8 @@ def _screen_one(edge: Edge, event: Raw, new_trace_id: Callable[[], str]) -> Cand
     if envelope.trace_id is None:
         envelope = msgspec.structs.replace(envelope, trace_id=new_trace_id())
     pack = payload if isinstance(payload, TelemetryBatchIngested) else None
-    return Candidate((envelope.tenant_id, envelope.event_id), _message(edge, envelope), envelope, pack)
+    key = (envelope.tenant_id, envelope.event_id)
+    return Candidate(key, _message(edge, envelope), envelope, edge.edge_cluster_id, content_digest(envelope), pack)
 
 
 def rejected(event_id: UUID | None, code: str, message: str) -> EventResult:

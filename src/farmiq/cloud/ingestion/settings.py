@@ -19,7 +19,7 @@ class IngestionSettings(HttpSettings, frozen=True, kw_only=True):
     ingestion_edge_batches_per_second: Positive = 200
     """Of one edge, in one replica, with twice as many at once after a pause. More are told to come back."""
     admin_token: Secret = ""
-    """For the routes about dead letters. Without it there are none."""
+    """For the routes about dead letters, of which there are none without it, and for the statistics."""
     expand_telemetry_batches: bool = False
     """Publish each sample of a pack as a `telemetry.ingested` of its own as well, for consumers that know no packs."""
 
@@ -34,3 +34,10 @@ class DedupeRetentionSettings(Settings, frozen=True, kw_only=True):
 
     ingest_dedupe_retention_days: Positive = 90
     """Longer than an edge keeps a backup that it may be restored from: such an edge sends again what it had sent."""
+
+
+class SessionOwnerRetentionSettings(Settings, frozen=True, kw_only=True):
+    """As the other one, and never shorter: what may still come again is still judged by the edge that began its session."""
+
+    session_owner_retention_days: Positive = 400
+    """Longer than an edge keeps a weigh session (`SESSION_RETENTION_DAYS`, 365): until then it may tell of its end."""

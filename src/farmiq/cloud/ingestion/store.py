@@ -1,6 +1,6 @@
 """Every statement on `ingest_dedupe`."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -8,17 +8,22 @@ from farmiq.kit.postgres import Connection
 
 if TYPE_CHECKING:
     # Only its name is needed here, and screening brings the web stack, which a job on this table has no use for.
-    from farmiq.cloud.ingestion.screening import Key
+    from farmiq.cloud.ingestion.screening import Candidate, Key
 
 LOCK_SECONDS: Final = 10
 
 # A key that another transaction has written and not yet committed makes this one wait: for its commit, after which the key
 # is a duplicate, or for its end, after which it is ours.
 _ADD: Final = """
-INSERT INTO ingest_dedupe (tenant_id, event_id)
-SELECT * FROM unnest($1::text[], $2::uuid[]) AS given (tenant_id, event_id) ORDER BY 1, 2
+INSERT INTO ingest_dedupe (tenant_id, event_id, edge_cluster_id, content_hash)
+SELECT * FROM unnest($1::text[], $2::uuid[], $3::text[], $4::bytea[])
+  AS given (tenant_id, event_id, edge_cluster_id, content_hash) ORDER BY 1, 2
 ON CONFLICT DO NOTHING
 RETURNING tenant_id, event_id
+"""
+_CONTENT: Final = """
+SELECT d.tenant_id, d.event_id, d.content_hash FROM unnest($1::text[], $2::uuid[]) AS given (tenant_id, event_id)
+JOIN ingest_dedupe AS d ON d.tenant_id = given.tenant_id AND d.event_id = given.event_id
 """
 _FORGET: Final = """
 DELETE FROM ingest_dedupe AS d USING unnest($1::text[], $2::uuid[]) AS given (tenant_id, event_id)
@@ -27,14 +32,28 @@ WHERE d.tenant_id = given.tenant_id AND d.event_id = given.event_id
 _NEWEST: Final = "SELECT max(first_seen_at) FROM {partition}"
 
 
-async def add(connection: Connection, keys: "Collection[Key]") -> "set[Key]":
+async def limit_waiting(connection: Connection) -> None:
+    """Until the end of the transaction no statement waits longer for what another transaction has written."""
+    await connection.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
+
+
+async def add(connection: Connection, candidates: "Mapping[Key, Candidate]") -> "set[Key]":
     """Remember these and return the ones that were not there.
 
     All requests write in the same order, so two of them with the same events never wait for each other in a circle.
     """
-    await connection.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
-    rows = await connection.fetch(_ADD, *_columns(keys))
+    edges = [candidate.edge_cluster_id for candidate in candidates.values()]
+    hashes = [candidate.content_hash for candidate in candidates.values()]
+    rows = await connection.fetch(_ADD, *_columns(candidates), edges, hashes)
     return {(row["tenant_id"], row["event_id"]) for row in rows}
+
+
+async def content_hashes(connection: Connection, keys: "Collection[Key]") -> "dict[Key, bytes | None]":
+    """What these ids stood for when they came first. None in a row of an earlier release, which kept no digest."""
+    if not keys:
+        return {}
+    rows = await connection.fetch(_CONTENT, *_columns(keys))
+    return {(row["tenant_id"], row["event_id"]): row["content_hash"] for row in rows}
 
 
 async def forget(connection: Connection, keys: "Collection[Key]") -> None:

@@ -61,6 +61,8 @@ async def want(pool: Pool, asked: CloudPresignRequest, bucket: str) -> Picture |
         if picture is not None:
             return picture
         stored = await store.one(connection, asked.tenant_id, asked.media_id)
+    if stored is not None and stored.device_id not in (None, asked.device_id):
+        raise OtherPicture(f"picture {asked.media_id} is one of another device")
     if stored is not None and (stored.sha256, stored.size_bytes) != (asked.sha256.lower(), asked.size_bytes):
         raise OtherPicture(f"picture {asked.media_id} is stored with other bytes")
     return None

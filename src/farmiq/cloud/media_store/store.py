@@ -36,7 +36,7 @@ _WANT: Final = f"""
            session_id = coalesce(known.session_id, excluded.session_id), bucket = excluded.bucket,
            object_key = excluded.object_key, mime_type = excluded.mime_type, size_bytes = excluded.size_bytes,
            sha256 = excluded.sha256, captured_at = excluded.captured_at
-     WHERE known.state <> 'stored'
+     WHERE known.state <> 'stored' AND coalesce(known.device_id, excluded.device_id) = excluded.device_id
     RETURNING {_COLUMNS}
 """  # noqa: S608 - our own constants
 _SAID_BY_BOTH: Final = ", ".join(
@@ -159,7 +159,7 @@ async def lock(connection: Connection, tenant_id: str, media_id: UUID) -> Pictur
 
 
 async def want(connection: Connection, asked: CloudPresignRequest, bucket: str, key: str) -> Picture | None:
-    """The row of a picture that is to be sent. None when it is stored already, and nothing of it was changed."""
+    """The row of a picture that is to be sent. None when it is stored already or is another device's: nothing was changed."""
     row = await connection.fetchrow(
         _WANT, asked.tenant_id, asked.media_id, asked.farm_id, asked.barn_id, asked.device_id, asked.session_id,
         bucket, key, asked.mime_type, asked.size_bytes, asked.sha256.lower(), asked.captured_at,

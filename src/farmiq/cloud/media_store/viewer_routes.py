@@ -19,7 +19,7 @@ from farmiq.kit.http_server import ApiError
 from farmiq.kit.logging import get_logger
 from farmiq.kit.pictures import THUMBNAIL_TYPE
 from farmiq.kit.s3 import ObjectMissing
-from farmiq.timeseries.asking import asking
+from farmiq.kit.tenant_reads import read_as
 from farmiq.timeseries.paging import cursor
 from farmiq.timeseries.parameters import After, AnyDevice, From, Limit, Tenant, To, position, time_range
 
@@ -96,7 +96,7 @@ def viewer_routes(door: Door, thumbnails: Thumbnails, guard: Guard) -> list[Any]
         filters = store.Filters(
             tenant_id=tenant_id, since=lower, until=upper, session_id=session_id, device_id=device_id, state=in_state
         )
-        async with asking(door.pool) as connection:
+        async with read_as(door.pool, tenant_id) as connection:
             found = await store.pictures(connection, filters, position(after, AfterPicture), limit)
         last = (found[-1].captured_at, found[-1].media_id) if len(found) == limit else None
         return MediaPage([item_of(one) for one in found], None if last is None else cursor(last))
@@ -106,7 +106,7 @@ def viewer_routes(door: Door, thumbnails: Thumbnails, guard: Guard) -> list[Any]
         tenant_id: Tenant, device_id: AnyDevice = None, since: From = None, until: To = None
     ) -> DayDigests:
         """How many pictures were taken on each day, by device and state, with a digest of their checksums: to compare tiers."""
-        async with asking(door.pool) as connection:
+        async with read_as(door.pool, tenant_id) as connection:
             return await store.DIGESTED.days(connection, tenant_id, device_id, *time_range(since, until))
 
     @get("/api/v1/media/{media_id:uuid}", guards=guards, tags=["media"])
@@ -146,7 +146,7 @@ def item_of(picture: Picture) -> MediaItem:
 
 
 async def _known(door: Door, tenant_id: str, media_id: UUID) -> Picture:
-    async with asking(door.pool) as connection:
+    async with read_as(door.pool, tenant_id) as connection:
         found = await store.one(connection, tenant_id, media_id)
     if found is None:
         raise ApiError(404, "media_unknown", "There is no such picture")

@@ -16,6 +16,11 @@
 | `0016_saved_letters` | `dead_letters` |
 | `0017_drains` | `drains` |
 | `0018_sample_keys` | the tenant in the keys of `telemetry_raw`, `telemetry_agg` and `streams` |
+| `0019_dedupe_content` | `ingest_dedupe`: the digest of the content, and the edge that delivered it first |
+| `0020_device_owners` | `device_owners`, `device_moves`, `session_owners`, `held_deliveries`, `edge_grants` |
+| `0021_content` | `stream_content`: a digest of each block of samples |
+| `0022_identity` | the secret of the cloud's event ids, in `cloud_identity`; the tenant in the key of places of pictures |
+| `0023_row_security` | policies for reading, `reader_role()` and `read_as()` |
 
 Upgrades only, never back: a downgrade would drop columns and tables with accepted samples in them. What a revision got wrong,
 the next one corrects; what is worse, a backup restores.

@@ -8,12 +8,14 @@ from uuid import UUID, uuid5
 import msgspec
 
 from farmiq.cloud import bus_users, drain
+from farmiq.cloud.naming import naming
 from farmiq.cloud.telemetry_service import unsent
 from farmiq.contracts import bus, event_types
 from farmiq.contracts.decoding import encode
 from farmiq.contracts.envelope import bus_envelope
 from farmiq.kit.amqp import Outgoing, Publisher
 from farmiq.kit.errors import Transient
+from farmiq.kit.ids import Naming
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import Pool
 from farmiq.timeseries.announcement import aggregate_of
@@ -22,7 +24,7 @@ PAGE_BUCKETS: Final = 500
 HOLD_SECONDS: Final = 60.0
 """How long the buckets of a page are one replica's. Longer than a publisher waits for its confirms."""
 
-# Frozen: the ids of everything that was ever told are derived from it.
+# Frozen: the ids of everything that 0.1.0 told are derived from it.
 AGGREGATES: Final = UUID("b0a7d6a2-6c1b-5e0f-8f6e-0c8a5d3f9e21")
 
 log = get_logger(__name__)
@@ -40,7 +42,8 @@ async def tell_due(pool: Pool, publisher: Publisher, now: datetime) -> int:
             taken = await unsent.take(connection, now, PAGE_BUCKETS, HOLD_SECONDS)
             rows = [dict(row) for row in await unsent.buckets(connection, list(taken))] if taken else []
             tenants = await bus_users.tenants(connection) if rows else frozenset()
-        failures = await _publish(publisher, rows, tenants)
+            names = await naming(connection)
+        failures = await _publish(publisher, rows, tenants, names)
     async with pool.acquire() as connection:
         await unsent.told(connection, {key: changes for key, changes in taken.items() if key not in failures})
         await unsent.give_back(connection, list(failures), now)
@@ -54,21 +57,24 @@ async def tell_due(pool: Pool, publisher: Publisher, now: datetime) -> int:
 
 
 async def _publish(
-    publisher: Publisher, rows: Sequence[Mapping[str, Any]], tenants: frozenset[str]
+    publisher: Publisher, rows: Sequence[Mapping[str, Any]], tenants: frozenset[str], names: Naming
 ) -> dict[unsent.Key, Transient]:
     """Why a bucket has to be published again. Those of `tenants` are copied for the users who read along."""
-    answers = await publisher.publish_many([message_of(row) for row in rows])
+    answers = await publisher.publish_many([message_of(row, names) for row in rows])
     failures = {_key(row): answer for row, answer in zip(rows, answers, strict=True) if answer is not None}
     copied = [row for row in rows if row["tenant_id"] in tenants and _key(row) not in failures]
-    copies = [bus_users.copy_for(row["tenant_id"], message_of(row)) for row in copied]
+    copies = [bus_users.copy_for(row["tenant_id"], message_of(row, names)) for row in copied]
     answers = await bus_users.publish_copies(publisher, copies)
     return failures | {_key(row): answer for row, answer in zip(copied, answers, strict=True) if answer is not None}
 
 
-def message_of(row: Mapping[str, Any]) -> Outgoing:
+def message_of(row: Mapping[str, Any], names: Naming) -> Outgoing:
     """The same bucket with the same content is the same message, byte for byte; every correction is a new one."""
     revision = revision_of(row)
-    event_id = uuid5(AGGREGATES, msgspec.json.encode([*_key(row), revision]).decode())
+    parts = (*_key(row), revision)
+    event_id = names.name(
+        row["bucket_start_at"], lambda: uuid5(AGGREGATES, msgspec.json.encode(parts).decode()), "aggregate", *parts
+    )
     envelope = bus_envelope(
         aggregate_of(row, revision),
         event_id=event_id,

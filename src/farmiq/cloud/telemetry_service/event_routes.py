@@ -12,7 +12,7 @@ from litestar.params import QueryParameter
 from farmiq.contracts.ids import EVENT_TYPE_LENGTH_MAX, EVENT_TYPE_PATTERN
 from farmiq.contracts.timestamps import Timestamp
 from farmiq.kit.postgres import Connection, Pool
-from farmiq.timeseries.asking import asking
+from farmiq.kit.tenant_reads import read_as
 from farmiq.timeseries.paging import cursor
 from farmiq.timeseries.parameters import After, AnyDevice, From, Limit, Tenant, To, position, time_range
 
@@ -69,7 +69,7 @@ def event_routes(pool: Pool, guards: Sequence[Any]) -> list[Any]:
         """Events of types that have no table of their own, newest first: the 24 hours up to `to` unless `from` says otherwise."""
         lower, upper = time_range(since, until)
         only = {"device_id": device_id, "event_type": event_type}
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             before = position(after, AfterEvent) or AfterEvent(upper, SMALLEST_ID)
             rows = await events_of(connection, tenant_id, lower, before, only, limit)
         last = cursor(AfterEvent(rows[-1].occurred_at, rows[-1].event_id)) if len(rows) == limit else None

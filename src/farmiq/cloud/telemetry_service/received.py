@@ -161,9 +161,8 @@ async def show(connection: Connection, taken: TakenOut) -> None:
 
 async def totals(connection: Connection) -> dict[str, int]:
     """As `timeseries.store.totals`, without the samples that only an edge has counted."""
-    async with connection.transaction(isolation="repeatable_read", readonly=True):
-        found = await totals_of_buckets(connection)
-        never_here = int(await connection.fetchval(_NEVER_HERE))
+    found = await totals_of_buckets(connection)
+    never_here = int(await connection.fetchval(_NEVER_HERE))
     return found | {"stored": found["stored"] - never_here, "counted_elsewhere": never_here}
 
 

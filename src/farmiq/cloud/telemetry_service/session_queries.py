@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 
 from farmiq.contracts.timestamps import Timestamp
-from farmiq.kit.day_digests import SESSION_CONTENT, Digested
+from farmiq.kit.day_digests import RESULT_CONTENT, SESSION_CONTENT, WEIGHT_CONTENT, Digested
 from farmiq.kit.postgres import Connection
 
 Status = Literal["created", "finalized", "cancelled"]
@@ -47,6 +47,13 @@ _RESULTS: Final = """
 """
 
 DIGESTED: Final = Digested("weight_sessions", at="first_event_at", state="status", content=SESSION_CONTENT)
+RECORDED_WEIGHTS: Final = Digested(
+    "(SELECT event_id AS id, * FROM recorded_weights WHERE session_id IS NOT NULL) AS weights",
+    at="occurred_at",
+    state="'recorded'",
+    content=WEIGHT_CONTENT,
+)
+RESULTS: Final = Digested("inference_results", at="occurred_at", state="model_version", content=RESULT_CONTENT)
 SMALLEST_ID: Final = UUID(int=0)
 PARTS_MAX: Final = 1000
 """Of each kind, in the answer about one session. A session has a handful."""

@@ -24,7 +24,7 @@ from farmiq.contracts.ids import ID_PATTERN
 from farmiq.kit.day_digests import DayDigests
 from farmiq.kit.http_server import ApiError
 from farmiq.kit.postgres import Connection, Pool
-from farmiq.timeseries.asking import asking
+from farmiq.kit.tenant_reads import read_as
 from farmiq.timeseries.export import PAGE_ROWS, AnyFormat, Exports, pages_of, wanted
 from farmiq.timeseries.export_columns import Column, Pages, Rows
 from farmiq.timeseries.paging import cursor
@@ -40,6 +40,7 @@ from farmiq.timeseries.parameters import (
     position,
     time_range,
 )
+from farmiq.timeseries.record_routes import record_routes
 
 AnyBatch = Annotated[str | None, QueryParameter(pattern=ID_PATTERN, max_length=64)]
 AnyStatus = Annotated[Status | None, QueryParameter()]
@@ -99,7 +100,7 @@ def session_routes(pool: Pool, guards: Sequence[Any], exports: Exports) -> list[
         asked = SessionQuestion(tenant_id, lower, upper, only)
         if (file_kind := wanted(kind, request.headers.get("accept", ""))) != "json":
             return await exports.answer(file_kind, f"sessions-{tenant_id}", COLUMNS, _pages(pool, asked))
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             rows = await session_queries.sessions(connection, asked, before=position(after, AfterSession), limit=limit)
         return SessionPage(rows, cursor(_last(rows)) if len(rows) == limit else None)
 
@@ -108,33 +109,33 @@ def session_routes(pool: Pool, guards: Sequence[Any], exports: Exports) -> list[
         tenant_id: Tenant, device_id: AnyDevice = None, since: From = None, until: To = None
     ) -> DayDigests:
         """How many sessions began on each day, by station and status, with a digest of which they are: for comparing tiers."""
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             return await session_queries.DIGESTED.days(connection, tenant_id, device_id, *time_range(since, until))
 
     @get("/api/v1/weighvision/sessions/{session_id:uuid}", guards=guards, tags=["weighvision"])
     async def weigh_session(session_id: FromPath[UUID], tenant_id: Tenant) -> SessionView:
         """One session with its weights, pictures and inference results, and what it still lacks."""
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             found = await _view(connection, tenant_id, session_id)
         if found is None:
             raise ApiError(404, "unknown_session", f"This tenant has no session {session_id}")
         return found
 
-    return [weigh_sessions, session_days, weigh_session]
+    kinds = {"weights": session_queries.RECORDED_WEIGHTS, "results": session_queries.RESULTS}
+    return [weigh_sessions, session_days, weigh_session, *record_routes(pool, guards, kinds)]
 
 
 async def _view(connection: Connection, tenant_id: str, session_id: UUID) -> SessionView | None:
-    async with connection.transaction(isolation="repeatable_read", readonly=True):
-        session = await session_queries.session(connection, tenant_id=tenant_id, session_id=session_id)
-        if session is None:
-            return None
-        weights = await session_queries.weights(connection, tenant_id, session_id)
-        images = await session_queries.images(connection, tenant_id, session_id)
-        inferences = await session_queries.inferences(connection, tenant_id, session_id)
-        # A picture that was sent before its session was known carries none: the session's own list finds it.
-        known = await pictures_named(connection, tenant_id, [image.media_id for image in images])
-        sent = await pictures_of(connection, tenant_id, [session_id])
-        stored = await session_queries.stored_between(connection, tenant_id, session_id)
+    session = await session_queries.session(connection, tenant_id=tenant_id, session_id=session_id)
+    if session is None:
+        return None
+    weights = await session_queries.weights(connection, tenant_id, session_id)
+    images = await session_queries.images(connection, tenant_id, session_id)
+    inferences = await session_queries.inferences(connection, tenant_id, session_id)
+    # A picture that was sent before its session was known carries none: the session's own list finds it.
+    known = await pictures_named(connection, tenant_id, [image.media_id for image in images])
+    sent = await pictures_of(connection, tenant_id, [session_id])
+    stored = await session_queries.stored_between(connection, tenant_id, session_id)
     known |= {picture.media_id: picture for picture in sent[session_id]}
     pictures = pictures_of_session(session, images, known)
     return SessionView(session, weights, inferences, pictures, lacking(session, pictures), *stored)
@@ -142,7 +143,7 @@ async def _view(connection: Connection, tenant_id: str, session_id: UUID) -> Ses
 
 def _pages(pool: Pool, asked: SessionQuestion) -> Pages:
     async def ask(before: AfterSession | None) -> tuple[Rows, AfterSession | None]:
-        async with asking(pool) as connection:
+        async with read_as(pool, asked.tenant_id) as connection:
             rows = await session_queries.sessions(connection, asked, before=before, limit=PAGE_ROWS)
         values = [(asked.tenant_id, *msgspec.structs.astuple(row)) for row in rows]
         return values, _last(rows) if len(rows) == PAGE_ROWS else None

@@ -227,6 +227,20 @@ class Reading(Struct, frozen=True):
     time_quality: int | None = None
 
 
+class LimitedDevice(Struct, frozen=True):
+    """Messages that were not taken in the last hour, and why."""
+
+    device_id: str
+    messages: int
+    reason: str
+    shut_until: datetime | None = None
+
+
+class Limits(Struct, frozen=True):
+    disk: str = "free"
+    limited: list[LimitedDevice] = []
+
+
 class Readings(Struct, frozen=True):
     readings: list[Reading] = []
 
@@ -276,3 +290,17 @@ class NewSecrets(Struct, frozen=True):
 class RevokedDevice(Struct, frozen=True):
     device_id: str
     for_the_broker: str | None = None
+
+
+class BrokerRefusal(Struct, frozen=True):
+    """What the broker refused to a device, as often as it was tried."""
+
+    kind: str
+    count: int
+    topic: str
+    first_at: datetime
+    last_at: datetime
+
+
+class BrokerRefusals(Struct, frozen=True):
+    refusals: tuple[BrokerRefusal, ...] = ()

@@ -29,3 +29,32 @@ def cause_of_node(reason: str) -> str:
 
 def cause_of_station(reason: str) -> str:
     return STATION_CAUSES.get(reason, reason)
+
+
+_REFUSALS: Final = {
+    "publish_denied": (
+        "messages outside its own topics were refused",
+        "Its program names another tenant, farm, barn or device than it was added under. Correct it, or revoke the device.",
+    ),
+    "subscribe_denied": (
+        "subscriptions to topics of others were refused",
+        "A device may subscribe to its own acknowledgements only. If its program was not meant to, revoke it.",
+    ),
+    "login_refused": (
+        "logins were refused",
+        "Its password is not the one of the last rotation. Rotate it and copy it again.",
+    ),
+    "retained_removed": (
+        "messages that the broker was to keep were removed there",
+        "Only a device's status is retained. Switch retain off in its program; the messages themselves were stored.",
+    ),
+    "connection_replaced": (
+        "times another connection with the same login replaced it",
+        "Two programs use its login and end each other's connection. Give each a device of its own: farmiq device add.",
+    ),
+}
+
+
+def refusal_words(kind: str) -> tuple[str, str]:
+    """What happened, behind a number, and what to do."""
+    return _REFUSALS.get(kind, (kind.replace("_", " "), ""))

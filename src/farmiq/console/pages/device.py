@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from farmiq.console.desk import AnyRequest, Desk, Page
 from farmiq.console.fleet import asking
-from farmiq.console.fleet.answers import Device, Events, Gap, Gaps, Losses, Readings, Stream
-from farmiq.console.fleet.asking import CLOUD, EDGE, Told, stamp, troubles
-from farmiq.console.fleet.causes import cause_of_node
+from farmiq.console.fleet.answers import BrokerRefusals, Device, Events, Gap, Gaps, Limits, Losses, Readings, Stream
+from farmiq.console.fleet.asking import CLOUD, EDGE, GATEWAY, Told, stamp, troubles
+from farmiq.console.fleet.causes import cause_of_node, refusal_words
 from farmiq.console.fleet.rows import device_rows
 from farmiq.contracts.ids import ID_PATTERN
 from farmiq.kit.http_server import ApiError
@@ -51,14 +51,18 @@ async def facts(desk: Desk, tenant: str, device_id: str) -> dict[str, Any]:
     """Everything that the page of one device shows."""
     now = desk.clock.now()
     question = {"tenant_id": tenant, "device_id": device_id, "limit": ROWS}
-    listed, here, there, losses, readings, events = await asyncio.gather(
-        asking.devices_named(desk, tenant, [device_id]),
-        asking.streams_of(desk, EDGE, tenant, [device_id]),
-        asking.streams_of(desk, CLOUD, tenant, [device_id]),
-        asking.ask(desk, EDGE, "/api/v1/losses", Losses, **question),
-        asking.ask(desk, EDGE, "/api/v1/telemetry/readings", Readings, **question),
-        asking.ask(desk, CLOUD, "/api/v1/events", Events, **question, **{"from": stamp(now - EVENTS_AGE)}),
+    (listed, here, there, losses, readings, events), refusals = await asyncio.gather(
+        asyncio.gather(
+            asking.devices_named(desk, tenant, [device_id]),
+            asking.streams_of(desk, EDGE, tenant, [device_id]),
+            asking.streams_of(desk, CLOUD, tenant, [device_id]),
+            asking.ask(desk, EDGE, "/api/v1/losses", Losses, **question),
+            asking.ask(desk, EDGE, "/api/v1/telemetry/readings", Readings, **question),
+            asking.ask(desk, CLOUD, "/api/v1/events", Events, **question, **{"from": stamp(now - EVENTS_AGE)}),
+        ),
+        asking.ask(desk, GATEWAY, "/api/v1/ingress/refusals", BrokerRefusals, **question),
     )
+    limits = await asking.ask(desk, GATEWAY, "/api/v1/ingress/limits", Limits, tenant_id=tenant, device_id=device_id)
     if listed.value is not None and not listed.value.devices:
         raise ApiError(404, "unknown_device", f"This tenant has no device {device_id}")
     found = listed.value.devices[0] if listed.value else Device(device_id, tenant, "", "", "never_heard", fresh=False)
@@ -72,8 +76,10 @@ async def facts(desk: Desk, tenant: str, device_id: str) -> dict[str, Any]:
         "losses": losses,
         "readings": readings,
         "events": events,
+        "limited": limits.value.limited if limits.value else [],
+        "refusals": [(one, *refusal_words(one.kind)) for one in (refusals.value.refusals if refusals.value else ())],
         "cause_of_node": cause_of_node,
-        "troubles": troubles(listed, here, there, losses, readings, events),
+        "troubles": troubles(listed, here, there, losses, readings, events, refusals, limits),
     }
 
 

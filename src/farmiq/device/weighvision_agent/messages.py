@@ -83,7 +83,7 @@ class Messages:
 
     def _of_session(self, session_id: UUID, event_type: str, at: datetime, trace_id: str, payload: Struct) -> Event:
         topic = topics.WeighvisionTopic(
-            **self._place, station_id=self._settings.device_id, session_id=session_id, event_type=event_type
+            **self._place, station_id=self._settings.station, session_id=session_id, event_type=event_type
         )
         event = self._event(topic.path, event_type, at, trace_id, payload)
         return msgspec.structs.replace(event, session_id=session_id)

@@ -16,6 +16,8 @@ class StationSettings(Settings, frozen=True, kw_only=True):
     """Where it stands."""
     device_id: Id
     """Who this station is. It is also its name at the broker."""
+    station_id: Id | None = None
+    """Its name in topics and pictures, as `farmiq device add --station-id` gave it. Default: its device id."""
     mqtt_url: MqttUrl
     edge_media_store_url: Annotated[str, Meta(pattern=r"^https?://[^/\s]+", description="http://host:port")]
     """Where upload URLs are asked for."""
@@ -46,3 +48,7 @@ class StationSettings(Settings, frozen=True, kw_only=True):
     """At most so many events of the backlog."""
     log_level: str = "INFO"
     """DEBUG, INFO, WARNING or ERROR."""
+
+    @property
+    def station(self) -> str:
+        return self.station_id or self.device_id

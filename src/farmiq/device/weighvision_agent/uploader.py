@@ -117,7 +117,7 @@ class Uploader:
             farm_id=settings.farm_id,
             barn_id=settings.barn_id,
             device_id=settings.device_id,
-            station_id=settings.device_id,
+            station_id=settings.station,
             session_id=picture.session_id,
             trace_id=picture.trace_id,
             captured_at=from_us(picture.captured_us),

@@ -31,6 +31,7 @@ STATUS_OF = {
     devices.DeviceKnown: 409,
     devices.DeviceTaken: 409,
     devices.DeviceRevoked: 409,
+    devices.StationTaken: 409,
     devices.DeviceUnknown: 404,
 }
 
@@ -43,6 +44,8 @@ class NewDevice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     farm_id: Id
     barn_id: Id
     kind: Id = "node"
+    station_id: Id | None = None
+    """A weigh station's name in topics and pictures, where it is not its device id."""
 
 
 class Way(msgspec.Struct, frozen=True):
@@ -88,7 +91,7 @@ def device_routes(pool: Pool, settings: GatewaySettings) -> list[Any]:
         _refuse_fixed(settings, data.device_id)
 
         async def change(connection: Connection, credential: Credential) -> Device:
-            return await devices.add(connection, origin, data.kind, credential)
+            return await devices.add(connection, origin, data.kind, credential, data.station_id)
 
         issued = await _issue(pool, broker, change)
         log.info("device_added", device_id=data.device_id, tenant_id=data.tenant_id, kind=data.kind)

@@ -1,6 +1,7 @@
 """What happens to a micro-batch of messages: one transaction, and one bad message costs only itself."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -9,8 +10,10 @@ import msgspec
 from farmiq.contracts.ack import AckResult
 from farmiq.contracts.status import DeviceStatus
 from farmiq.contracts.telemetry import Lane, TelemetryLoss
+from farmiq.edge import disk
 from farmiq.edge.ingress_gateway import store
 from farmiq.edge.ingress_gateway.acknowledgements import Verdict
+from farmiq.edge.ingress_gateway.quotas import Reason, Sender, Throttled, sender_of
 from farmiq.edge.ingress_gateway.routing import route
 from farmiq.edge.ingress_gateway.screening import Refusal, Screened, fingerprint, refuse, screen
 from farmiq.edge.telemetry_timeseries import intake
@@ -22,11 +25,12 @@ from farmiq.kit.mqtt import Message
 from farmiq.kit.postgres import Connection, Pool
 from farmiq.timeseries.delay import last_sample
 from farmiq.timeseries.samples import SingleReading, StreamBatch
-from farmiq.timeseries.stream import Origin, StreamKey
+from farmiq.timeseries.stream import Origin, StreamKey, StreamLimit
 
 Judged = Screened | Refusal
 
 EVENT_ID_REUSED = "event_id_reused"
+STREAMS_RETRY_AFTER_SECONDS = 300.0
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -41,31 +45,83 @@ class Outcome(msgspec.Struct, frozen=True):
     traces_made: list[Screened]
     newest: list[tuple[Lane, datetime]]
     """The last sample of each batch that was new, for how long it took."""
+    put_off: list[Throttled] = []
+    """Not taken now, and nothing is kept of it: the devices send it again."""
 
 
 async def ingest(
-    pool: Pool, messages: Sequence[Message], received_at: datetime, sync: SyncPlan = intake.RAW
+    pool: Pool,
+    messages: Sequence[Message],
+    received_at: datetime,
+    sync: SyncPlan = intake.RAW,
+    streams_max: StreamLimit | None = None,
+    is_shut: Callable[[Sender], bool] | None = None,
 ) -> list[Outcome]:
-    """Store messages, together if possible. When this returns, every one of them is committed or kept as rejected."""
+    """Store messages, together if possible. When this returns, every one of them is committed, kept as rejected, or put off.
+
+    Of senders that are shut only what needs no room is taken.
+    """
 
     async def commit(items: Sequence[tuple[Message, Judged]]) -> Outcome:
-        return await _commit(pool, items, received_at, sync)
+        return await _commit(pool, items, received_at, sync, streams_max)
 
     async def set_aside(item: tuple[Message, Judged], error: Exception) -> Outcome:
         message, judged = item
         if isinstance(judged, Refusal):
             raise error  # the table of rejected messages refuses: that is our fault, not the message's
         code = error.code if isinstance(error, Rejected) else "not_storable"
-        return await _commit(pool, [(message, refuse(judged, code, str(error)[:300]))], received_at, sync)
+        return await _commit(pool, [(message, refuse(judged, code, str(error)[:300]))], received_at, sync, streams_max)
 
     judged = [
         (message, screen(message.topic, message.payload, is_retained=message.is_retained)) for message in messages
     ]
-    return await together_or_alone(judged, commit, set_aside)
+    put_off: Counter[Sender] = Counter()
+    if is_shut is not None:
+        judged, put_off = await _without_room(pool, judged, is_shut)
+    outcomes = await together_or_alone(judged, commit, set_aside)
+    outcomes[-1].put_off.extend(_put_off(put_off, "disk", disk.RETRY_AFTER_SECONDS))
+    return outcomes
+
+
+async def _without_room(
+    pool: Pool, judged: Sequence[tuple[Message, Judged]], is_shut: Callable[[Sender], bool]
+) -> tuple[list[tuple[Message, Judged]], Counter[Sender]]:
+    """What may go in while the disk is below its floor, and how many messages of whom may not.
+
+    A repetition is answered, so that its device can delete it. Losses and states take next to nothing, and say what is going on.
+    """
+    shut = [item for item in judged if is_shut(sender_of(item[0].topic))]
+    screened = [answer for _, answer in shut if isinstance(answer, Screened)]
+    async with pool.acquire() as connection:
+        kept = await store.seen_for(connection, [message for message in screened if message.is_told_by_id])
+        covered = await store.covered(connection, screened)
+    put_off: Counter[Sender] = Counter()
+    left_out: set[int] = set()
+    for item in shut:
+        message, answer = item
+        if not isinstance(answer, Screened) or not (_needs_no_room(answer, kept) or answer in covered):
+            put_off[sender_of(message.topic)] += 1
+            left_out.add(id(item))
+    return [item for item in judged if id(item) not in left_out], put_off
+
+
+def _needs_no_room(message: Screened, kept: Mapping[store.Key, tuple[str | None, str | None]]) -> bool:
+    if isinstance(message.body, DeviceStatus | TelemetryLoss):
+        return True
+    key = (message.origin.tenant_id, message.event_id)
+    return message.is_told_by_id and key in kept and _is_repetition(message, *kept[key])
+
+
+def _put_off(senders: Counter[Sender], reason: Reason, retry_after_seconds: float) -> list[Throttled]:
+    return [Throttled(sender, count, retry_after_seconds, reason=reason) for sender, count in senders.items()]
 
 
 async def _commit(
-    pool: Pool, judged: Sequence[tuple[Message, Judged]], received_at: datetime, sync: SyncPlan
+    pool: Pool,
+    judged: Sequence[tuple[Message, Judged]],
+    received_at: datetime,
+    sync: SyncPlan,
+    streams_max: StreamLimit | None,
 ) -> Outcome:
     async with pool.acquire() as connection, connection.transaction():
         epoch, known = await store.door(connection, _devices_of(judged))
@@ -74,10 +130,13 @@ async def _commit(
         fresh, repeated = _split(screened, await store.first_seen(connection, screened, received_at))
         reused = await _refuse_reused(connection, repeated)
         taken = [message for message in screened if message not in reused]
-        streams = await intake.lock_streams(connection, _streams_of(taken))
+        streams = await intake.lock_streams(connection, _streams_of(taken), streams_max)
+        beyond = {message for message in taken if (key := _stream_key(message)) is not None and key not in streams}
+        taken = [message for message in taken if message not in beyond]
+        fresh, repeated = ([one for one in some if one not in beyond] for some in (fresh, repeated))
         stored, refused = await route(connection, taken, set(fresh), streams, received_at, sync)
         await intake.hear(connection, _signs(screened, set(fresh), refused), received_at)
-        await store.forget(connection, [message for message in fresh if message in refused])
+        await store.forget(connection, [*beyond, *(message for message in fresh if message in refused)])
         refused |= reused
         kept = [
             (message, refusal)
@@ -98,6 +157,7 @@ async def _commit(
         refusals,
         [message for message in accepted if message.is_trace_made],
         [last_sample(message.body) for message in accepted if isinstance(message.body, StreamBatch | SingleReading)],
+        _put_off(Counter(_sender(message) for message in beyond), "streams", STREAMS_RETRY_AFTER_SECONDS),
     )
 
 
@@ -105,10 +165,19 @@ def _devices_of(judged: Sequence[tuple[Message, Judged]]) -> list[str]:
     return sorted({answer.origin.device_id for _, answer in judged if isinstance(answer, Screened)})
 
 
-def _check_provisioning(answer: Judged, known: set[Origin]) -> Judged:
-    if isinstance(answer, Refusal) or answer.origin in known:
+def _check_provisioning(answer: Judged, known: Mapping[Origin, str]) -> Judged:
+    if isinstance(answer, Refusal):
         return answer
-    return refuse(answer, "not_provisioned", "this device is not registered for this tenant, farm and barn")
+    station = known.get(answer.origin)
+    if station is None:
+        refusal = refuse(answer, "not_provisioned", "this device is not registered for this tenant, farm and barn")
+    elif answer.station_id in (None, station):
+        return answer
+    else:
+        refusal = refuse(answer, "topic_mismatch", f"station {answer.station_id} in the topic is not this device's")
+    # Whoever sent it may write under the station's name. The device in the body may be somebody else, who must not be told that
+    # an event of his is refused.
+    return refusal if answer.station_id is None else msgspec.structs.replace(refusal, device_id=answer.station_id)
 
 
 def _split(messages: Sequence[Screened], new_keys: set[store.Key]) -> tuple[list[Screened], list[Screened]]:
@@ -160,14 +229,20 @@ def _signs(messages: Sequence[Screened], fresh: set[Screened], refused: dict[Scr
 
 def _streams_of(messages: Iterable[Screened]) -> dict[StreamKey, Origin]:
     """The streams that these messages are about, each with who speaks of it."""
-    streams: dict[StreamKey, Origin] = {}
-    for message in messages:
-        match message.body:
-            case StreamBatch(batch=batch):
-                streams[message.origin.tenant_id, batch.stream_id] = message.origin
-            case TelemetryLoss(stream_id=stream_id):
-                streams[message.origin.tenant_id, stream_id] = message.origin
-    return streams
+    return {key: message.origin for message in messages if (key := _stream_key(message)) is not None}
+
+
+def _stream_key(message: Screened) -> StreamKey | None:
+    match message.body:
+        case StreamBatch(batch=batch):
+            return message.origin.tenant_id, batch.stream_id
+        case TelemetryLoss(stream_id=stream_id):
+            return message.origin.tenant_id, stream_id
+    return None
+
+
+def _sender(message: Screened) -> Sender:
+    return message.origin.tenant_id, message.origin.device_id
 
 
 def _verdicts(accepted: Sequence[Screened], repeated: Sequence[Screened], refusals: Sequence[Refusal]) -> list[Verdict]:

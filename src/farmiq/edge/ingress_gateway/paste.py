@@ -1,9 +1,11 @@
 """What is shown when a device gets its secrets: once, with everything for that device ready to be pasted."""
 
 import json
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from farmiq.contracts.services import service_named
+from farmiq.edge.ingress_gateway.broker_logins import removal_commands
 from farmiq.kit.shell import exports
 
 if TYPE_CHECKING:
@@ -145,7 +147,7 @@ def weigh_station(issued: "Issued") -> str:
 
 
 def environment(issued: "Issued") -> str:
-    return exports(_identity(issued) | {"STATION_ID": issued.device.device_id, "HTTP_TOKEN": issued.http_token})
+    return exports(_identity(issued) | {"STATION_ID": issued.device.station, "HTTP_TOKEN": issued.http_token})
 
 
 def shell(issued: "Issued") -> str:
@@ -184,19 +186,30 @@ def python(issued: "Issued") -> str:
 def for_the_broker(issued: "Issued") -> str:
     """For whoever runs a broker that is not ours."""
     broker = issued.broker
-    rules = "\n".join(f"  {line}" for line in issued.login.rule_lines)
+    rules, commands = (_indented(lines) for lines in (issued.login.rule_lines, issued.login.commands))
     return (
-        f"The broker {broker.host}:{broker.port} is not run by FarmIQ and does not know the device yet. For Mosquitto, add to "
-        f"its password file:\n\n  {issued.login.password_line}\n\nand to its access file:\n\n{rules}\n\nthen reload it "
-        "(SIGHUP). Devices need a listener with `use_username_as_clientid true`: without it one can take another's client id."
+        f"The broker {broker.host}:{broker.port} is not run by FarmIQ and does not know the device yet. For Mosquitto with its "
+        "dynamic-security plugin, with the options -h, -p, -u and -P of its administrator in ~/.config/mosquitto_ctrl, one a "
+        "line (createClient prompts for the device's password; of a new device the first two say that they did not find it):"
+        f"\n\n{commands}\n\n"
+        f"For Mosquitto without it, add to its password file:\n\n  {issued.login.password_line}\n\nand to its access file:"
+        f"\n\n{rules}\n\nthen reload it (SIGHUP). An access file can't deny subscriptions, so there any device can join "
+        "`$share/edge-ingress-gateway` and take messages from the gateway. Either way devices need a listener with "
+        "`use_username_as_clientid true`: without it one can take another's client id."
     )
 
 
 def out_of_the_broker(host: str, port: int, device_id: str) -> str:
+    commands = _indented(removal_commands(device_id))
     return (
-        f"The broker {host}:{port} is not run by FarmIQ: remove user {device_id} from its "
-        "password file and its access file, and reload it (SIGHUP). That also ends the device's connection."
+        f"The broker {host}:{port} is not run by FarmIQ. With the dynamic-security plugin:\n\n{commands}\n\n"
+        f"Without it: remove user {device_id} from its password file and its access file, and reload it (SIGHUP). "
+        "Either way that ends the device's connection."
     )
+
+
+def _indented(lines: Iterable[str]) -> str:
+    return "\n".join(f"  {line}" for line in lines)
 
 
 def _topic(issued: "Issued") -> str:

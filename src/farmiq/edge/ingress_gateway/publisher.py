@@ -8,6 +8,8 @@ from farmiq.contracts.ack import DeviceAck
 from farmiq.contracts.decoding import encode
 from farmiq.contracts.topics import AckTopic
 from farmiq.edge.ingress_gateway.acknowledgements import Pending
+from farmiq.edge.ingress_gateway.canary import LOGIN as CANARY_LOGIN
+from farmiq.edge.ingress_gateway.canary import Receipt
 from farmiq.edge.ingress_gateway.counters import Counters
 from farmiq.edge.ingress_gateway.handlers import Outcome
 from farmiq.edge.ingress_gateway.quotas import Throttled
@@ -40,6 +42,10 @@ class AckPublisher:
         if passed_over:
             self._due.set()
 
+    def note_receipt(self, receipt: Receipt) -> None:
+        self._pending.note(receipt.epoch, [], receipt.verdicts)
+        self._due.set()
+
     async def run(self) -> None:
         while True:
             await self._due.wait()
@@ -67,4 +73,5 @@ class AckPublisher:
             await self._mqtt.publish(AckTopic(device_id=device_id).path, payload)
         except BrokerAway:
             return  # the device reconnects too, replays what it was not told of, and is told then
-        self._counters.acknowledged()
+        if device_id != CANARY_LOGIN:
+            self._counters.acknowledged()

@@ -1,4 +1,4 @@
-"""How much a device and a tenant may send. Pure: times are passed in.
+"""How much a device and a tenant may send, and who has sent the most. Pure: times are passed in.
 
 The broker gives the gateway one queue for all devices. What is over a limit is passed over before it costs a transaction, so a
 device that floods the queue delays the others by the time that it takes to read its messages, and no longer. Such a message is
@@ -9,10 +9,12 @@ Each replica of the gateway counts what it has received itself."""
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final
+from math import exp
+from typing import Final, Literal
 
 from msgspec import Struct
 
+from farmiq.edge.disk import FAIR_PART
 from farmiq.kit.mqtt import Message
 
 Sender = tuple[str, str]
@@ -20,6 +22,7 @@ Sender = tuple[str, str]
 
 UNKNOWN: Final[Sender] = ("", "")
 """Whoever published on a topic that names nobody."""
+DAY_SECONDS: Final = 86_400.0
 SENDERS_MAX: Final = 50_000
 """Beyond that the ones that were quiet for longest are forgotten, with what they had spent."""
 
@@ -64,15 +67,29 @@ class _Meter:
         self.allowed = Budget(limit, now)
         self.tolerated = Budget(limit, now)
         self.shut_until = 0.0
+        self.bytes_of_day = 0.0
+        self._counted_at = now
+
+    def count(self, size: int, now: float) -> None:
+        self.bytes_of_day = self.bytes_until(now) + size
+        self._counted_at = now
+
+    def bytes_until(self, now: float) -> float:
+        """Older bytes count less and less: those of a day ago a third."""
+        return self.bytes_of_day * exp((self._counted_at - now) / DAY_SECONDS)
+
+
+Reason = Literal["rate", "streams", "disk"]
 
 
 class Throttled(Struct, frozen=True):
-    """Messages of one sender that were passed over. `retry_after_seconds`: when trying again makes sense."""
+    """Messages of one sender that were not taken now. `retry_after_seconds`: when trying again makes sense."""
 
     sender: Sender
     messages: int
     retry_after_seconds: float
-    is_shut_out: bool
+    is_shut_out: bool = False
+    reason: Reason = "rate"
 
 
 class Quotas:
@@ -108,7 +125,16 @@ class Quotas:
                 meter.shut_until = now + self._shut_out_seconds
             return False
         tenant = self._tenants.setdefault(sender[0], Budget(self._tenant, now))
-        return tenant.spend(size, now)
+        if not tenant.spend(size, now):
+            return False
+        meter.count(size, now)
+        return True
+
+    def heaviest(self, now: float) -> frozenset[Sender]:
+        """Who sent clearly more than its part of the bytes of the last day. Nobody, where all send alike."""
+        sent = {sender: meter.bytes_until(now) for sender, meter in self._meters.items()}
+        fair = FAIR_PART * sum(sent.values()) / max(1, len(sent))
+        return frozenset(sender for sender, size in sent.items() if size > fair)
 
     def _throttled(self, sender: Sender, count: int, now: float) -> Throttled:
         shut_seconds = self._meters[sender].shut_until - now if sender in self._meters else 0.0

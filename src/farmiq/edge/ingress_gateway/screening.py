@@ -49,6 +49,8 @@ class Screened(msgspec.Struct, frozen=True, eq=False):
     """Kept by the broker and handed to a new subscriber: how long ago it was sent, nobody knows."""
     is_trace_made: bool = False
     """The device gave none, so the trace begins here."""
+    station_id: str | None = None
+    """The weigh station in the topic. The register says whether it is this device's."""
 
     @property
     def is_told_by_id(self) -> bool:
@@ -75,7 +77,8 @@ def screen(topic: str, payload: bytes, *, is_retained: bool = False) -> Screened
         place = _device_topic(topic)
         envelope = decode(MqttEnvelope, payload, max_bytes=MQTT_MESSAGE_BYTES_MAX)
         _agree(place, envelope)
-        body = _body(place, envelope)
+        origin = _origin(place, envelope)
+        body = _body(place, origin, envelope)
     except MalformedMessage as reason:
         return Refusal(
             reason.code,
@@ -87,7 +90,8 @@ def screen(topic: str, payload: bytes, *, is_retained: bool = False) -> Screened
         )
     trace_id = envelope.trace_id or new_trace_id()
     is_trace_made = envelope.trace_id is None
-    return Screened(_origin(place), envelope.event_id, trace_id, envelope.ts, body, is_retained, is_trace_made)
+    station_id = place.station_id if isinstance(place, topics.WeighvisionTopic) else None
+    return Screened(origin, envelope.event_id, trace_id, envelope.ts, body, is_retained, is_trace_made, station_id)
 
 
 def fingerprint(message: Screened) -> str | None:
@@ -132,9 +136,10 @@ def _agree(place: DeviceTopic, envelope: MqttEnvelope) -> None:
         expected = _EVENT_TYPE_OF_TOPIC[type(place)]
     claims = {
         "tenant_id": (envelope.tenant_id, place.tenant_id),
-        "device_id": (envelope.device_id, _speaker(place)),
         "event_type": (envelope.event_type, expected),
     }
+    if not isinstance(place, topics.WeighvisionTopic):
+        claims["device_id"] = (envelope.device_id, place.device_id)
     for name, (claimed, actual) in claims.items():
         if claimed != actual:
             raise MalformedMessage(
@@ -142,10 +147,10 @@ def _agree(place: DeviceTopic, envelope: MqttEnvelope) -> None:
             )
 
 
-def _body(place: DeviceTopic, envelope: MqttEnvelope) -> Body:
+def _body(place: DeviceTopic, origin: Origin, envelope: MqttEnvelope) -> Body:
     if isinstance(place, topics.EventTopic):
         return _event(envelope)
-    origin, payload = _origin(place), payload_of(envelope)
+    payload = payload_of(envelope)
     match place, payload:
         case topics.TelemetryBatchTopic(), TelemetryBatch() as batch:
             return StreamBatch(origin, batch)
@@ -174,9 +179,9 @@ def _event(envelope: MqttEnvelope) -> Body:
 
 
 def _speaker(place: DeviceTopic) -> str:
-    """A weigh station's name in the topic is its device id: that level is the one that its credential may write to."""
+    """Of a message that can't be read further. A station's device has its name, unless it was given another."""
     return place.station_id if isinstance(place, topics.WeighvisionTopic) else place.device_id
 
 
-def _origin(place: DeviceTopic) -> Origin:
-    return Origin(place.tenant_id, place.farm_id, place.barn_id, _speaker(place))
+def _origin(place: DeviceTopic, envelope: MqttEnvelope) -> Origin:
+    return Origin(place.tenant_id, place.farm_id, place.barn_id, envelope.device_id)

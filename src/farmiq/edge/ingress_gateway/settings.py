@@ -1,13 +1,18 @@
-from typing import Annotated
+from datetime import timedelta
+from typing import Annotated, Final
 
 from msgspec import Meta
 
+from farmiq.edge.disk import DiskSettings
 from farmiq.edge.ingress_gateway.quotas import Limit
 from farmiq.edge.telemetry_timeseries.sync_mode import SyncMode, SyncPlan, SyncWindow
-from farmiq.kit.settings import AdminToken, DatabaseUrl, HttpSettings, Id, MqttUrl, Port, Positive, Settings
+from farmiq.kit.settings import AdminToken, DatabaseUrl, Id, MqttUrl, Port, Positive, Settings
+from farmiq.timeseries.stream import StreamLimit
+
+STREAMS_WINDOW: Final = timedelta(days=30)
 
 
-class GatewaySettings(HttpSettings, frozen=True, kw_only=True):
+class GatewaySettings(DiskSettings, frozen=True, kw_only=True):
     port: Port = 5103
     database_url: DatabaseUrl
     mqtt_url: MqttUrl
@@ -30,6 +35,14 @@ class GatewaySettings(HttpSettings, frozen=True, kw_only=True):
     """So many seconds' worth of a limit may come at once: a device that was offline catches up."""
     ingress_shut_out_seconds: Positive = 30
     """How long a device is shut out that goes on sending more than twice its limit."""
+    ingress_device_streams_max: Positive = 100
+    """Streams that one device may open in 30 days. A node opens one when its spool is new, so a handful in its life."""
+    ingress_tenant_streams_max: Positive = 20_000
+    """Streams that all devices of one tenant together may open in 30 days."""
+    mqtt_canary_url: MqttUrl | None = None
+    """The broker with the login of the canary, whose test messages go the way of devices' messages. Not set: no test messages."""
+    canary_interval_seconds: Annotated[int, Meta(ge=1, le=600)] = 30
+    """Time between two rounds of test messages; one that is not acknowledged within it counts as lost."""
     telemetry_sync_mode: Annotated[SyncMode, Meta(description="what the cloud is told: raw, aggregated or both")] = (
         "raw"
     )
@@ -57,6 +70,10 @@ class GatewaySettings(HttpSettings, frozen=True, kw_only=True):
         return Limit(
             self.ingress_tenant_messages_per_second, self.ingress_tenant_bytes_per_second, self.ingress_burst_seconds
         )
+
+    @property
+    def streams_max(self) -> StreamLimit:
+        return StreamLimit(self.ingress_device_streams_max, self.ingress_tenant_streams_max, STREAMS_WINDOW)
 
     @property
     def sync_plan(self) -> SyncPlan:

@@ -10,6 +10,7 @@ from farmiq.contracts.timestamps import LATEST
 from farmiq.edge.ingress_gateway.screening import Refusal, Screened, fingerprint
 from farmiq.kit.mqtt import Message
 from farmiq.kit.postgres import Connection, storable
+from farmiq.timeseries.samples import StreamBatch
 from farmiq.timeseries.stream import Origin
 
 KEPT_BYTES_MAX = 65_536
@@ -19,7 +20,8 @@ Key = tuple[str, UUID]
 
 # A device that was taken out or never added has no row, and without any device the epoch is still answered.
 _DOOR = """
-    SELECT identity.epoch, known.tenant_id, known.farm_id, known.barn_id, known.device_id
+    SELECT identity.epoch, known.tenant_id, known.farm_id, known.barn_id, known.device_id,
+           coalesce(known.station_id, known.device_id) AS station_id
       FROM edge_identity AS identity
       LEFT JOIN devices AS known ON known.device_id = ANY($1::text[]) AND known.revoked_at IS NULL
 """
@@ -35,6 +37,13 @@ _SEE = """
 _SEEN_FOR = """
     SELECT tenant_id, event_id, device_id, content_hash FROM ingress_dedupe
      WHERE (tenant_id, event_id) IN (SELECT * FROM unnest($1::text[], $2::uuid[]))
+"""
+_COVERED = """
+    SELECT wanted.number
+      FROM unnest($1::text[], $2::uuid[], $3::text[], $4::bigint[], $5::bigint[]) WITH ORDINALITY
+           AS wanted (tenant_id, stream_id, device_id, first_seq, end_seq, number)
+      JOIN streams AS known USING (tenant_id, stream_id, device_id)
+     WHERE known.received @> int8range(first_seq, end_seq)
 """
 _FORGET = """
     DELETE FROM ingress_dedupe
@@ -59,14 +68,15 @@ _REJECTED_ONE = f"""
 """  # noqa: S608 - our own constants
 
 
-async def door(connection: Connection, device_ids: Sequence[str]) -> tuple[UUID, set[Origin]]:
-    """Which life of this database is speaking, and where these devices may speak from.
+async def door(connection: Connection, device_ids: Sequence[str]) -> tuple[UUID, dict[Origin, str]]:
+    """Which life of this database is speaking, where these devices may speak from, and under which name each weighs.
 
     Read in every transaction, because a restore may happen under a running gateway; and first in it, because a mark from
     before a restore must not go out under the epoch after it.
     """
     rows = await connection.fetch(_DOOR, list(device_ids))
-    return rows[0]["epoch"], {Origin(*row[1:]) for row in rows if row["device_id"] is not None}
+    known = {Origin(*row[1:5]): row["station_id"] for row in rows if row["device_id"] is not None}
+    return rows[0]["epoch"], known
 
 
 async def first_seen(connection: Connection, messages: Sequence[Screened], at: datetime) -> set[Key]:
@@ -92,6 +102,22 @@ async def seen_for(connection: Connection, messages: Sequence[Screened]) -> dict
         _SEEN_FOR, [message.origin.tenant_id for message in messages], [message.event_id for message in messages]
     )
     return {(row["tenant_id"], row["event_id"]): (row["device_id"], row["content_hash"]) for row in rows}
+
+
+async def covered(connection: Connection, messages: Sequence[Screened]) -> set[Screened]:
+    """Those batches of which every sample is here."""
+    batches = [(message, message.body) for message in messages if isinstance(message.body, StreamBatch)]
+    if not batches:
+        return set()
+    rows = await connection.fetch(
+        _COVERED,
+        [message.origin.tenant_id for message, _ in batches],
+        [body.batch.stream_id for _, body in batches],
+        [message.origin.device_id for message, _ in batches],
+        [body.span[0] for _, body in batches],
+        [body.span[1] for _, body in batches],
+    )
+    return {batches[row["number"] - 1][0] for row in rows}
 
 
 async def forget(connection: Connection, refused: Sequence[Screened]) -> None:

@@ -12,15 +12,18 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from litestar import Request, Response, post
+from litestar.connection import ASGIConnection
+from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath, JSONBody, QueryParameter
 from msgspec import Struct
 from msgspec.structs import replace
 from structlog.contextvars import get_contextvars
 
 from farmiq.contracts.media import PresignAnswer, PresignRequest
+from farmiq.edge.disk import Disk
 from farmiq.edge.media_store import store
 from farmiq.edge.media_store.counters import Counters
-from farmiq.edge.media_store.handlers import NameTaken, admit, holder_of
+from farmiq.edge.media_store.handlers import NameTaken, admit, holder_of, refuse_foreign_station
 from farmiq.edge.media_store.inspection import Inspector
 from farmiq.edge.media_store.names import names_for
 from farmiq.edge.media_store.picture import NewPicture, Picture, ShownState
@@ -35,6 +38,7 @@ from farmiq.timeseries.asking import asking
 from farmiq.timeseries.stream import Origin
 
 AnyRequest = Request[Any, Any, Any]
+AnyConnection = ASGIConnection[Any, Any, Any, Any]
 Awaited = Annotated[bool, QueryParameter(description="false: only asks whether it is there")]
 
 
@@ -50,11 +54,17 @@ class PictureState(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def device_routes(
-    pool: Pool, signer: ObjectStore, bucket: str, inspector: Inspector, settings: MediaStoreSettings, clock: Clock
+    pool: Pool,
+    signer: ObjectStore,
+    bucket: str,
+    inspector: Inspector,
+    settings: MediaStoreSettings,
+    disk: Disk,
+    clock: Clock,
 ) -> list[Any]:
     looking = asyncio.Semaphore(settings.media_checks_at_once)
 
-    @post("/api/v1/media/images/presign", tags=["upload"], status_code=200)
+    @post("/api/v1/media/images/presign", guards=[device_guard(pool)], tags=["upload"], status_code=200)
     async def presign(request: AnyRequest, data: JSONBody[PresignRequest]) -> PresignAnswer:
         """A URL to upload one picture to, with PUT and exactly the `required_headers`, until `expires_at`.
 
@@ -65,6 +75,8 @@ def device_routes(
         refuse_size(data, settings.media_bytes_max)
         said = Origin(data.tenant_id, data.farm_id, data.barn_id, data.device_id)
         async with asking(pool) as connection, counting_throttled(inspector.counters):
+            if data.station_id is not None:
+                await refuse_foreign_station(connection, said, data.station_id)
             trace_id = data.trace_id or str(get_contextvars()["trace_id"])
             expires_at = clock.now() + timedelta(seconds=settings.media_url_seconds)
             base_url = settings.media_public_url or str(request.base_url)
@@ -78,6 +90,8 @@ def device_routes(
                         token,
                         presigns_per_minute=settings.media_presigns_per_minute,
                         first_check_seconds=settings.media_sweep_seconds,
+                        day_limit=settings.day_limit,
+                        disk=disk.state(clock.monotonic()),
                     )
                     break
         inspector.counters.presigned.labels(way).inc()
@@ -107,7 +121,18 @@ def device_routes(
     return [presign, complete]
 
 
-def bearer_of(request: AnyRequest) -> str:
+def device_guard(pool: Pool) -> Any:
+    """A Litestar guard: who has no token of a device is refused before the body is looked at."""
+
+    async def guard(connection: AnyConnection, _handler: BaseRouteHandler) -> None:
+        token = bearer_of(connection)
+        async with asking(pool) as database:
+            await holder_of(database, token)
+
+    return guard
+
+
+def bearer_of(request: AnyConnection) -> str:
     """A device's token. Whose it is, the database knows."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token:
@@ -141,7 +166,7 @@ async def counting_throttled(counters: Counters) -> AsyncIterator[None]:
     try:
         yield
     except ApiError as error:
-        if error.status == 429:
+        if error.status in (429, 507):
             counters.throttled.inc()
         raise
 

@@ -53,18 +53,21 @@ async def delete_expired(settings: MediaRetentionSettings, open_store: OpenStore
 
 
 async def remove_refused(settings: MediaRetentionSettings, open_store: OpenStore, work: Work) -> Report:
-    """Remove the bytes of pictures that were refused long enough ago. Their rows stay, and say why."""
+    """Remove the bytes of pictures that were refused long enough ago, or are too many. Their rows stay, and say why."""
     before = work.clock.now() - timedelta(hours=settings.media_refused_keep_hours)
     removed = 0
     _, objects = open_store()
     with closing(objects):
-        while old := await store.old_refused(work.connection, before, PAGE_ROWS):
+        while old := await store.old_refused(
+            work.connection, before, PAGE_ROWS, settings.media_refused_bytes_per_device_max
+        ):
             removed += len(old)
             if work.is_dry_run:
                 break
             await _remove_objects(objects, old)
             await store.note_removed(work.connection, [picture.media_id for picture in old])
     if not work.is_dry_run:
+        await store.forget_days(work.connection)
         await _close_alerts(work)
     return {"objects": removed}
 
@@ -88,7 +91,7 @@ async def check_integrity(open_store: OpenStore, work: Work) -> Report:
 
 
 async def _judge(settings: MediaRetentionSettings, work: Work, old: Sequence[OldPicture]) -> Judgement:
-    sessions = list({picture.session_id for picture in old if picture.session_id is not None})
+    sessions = list({(picture.tenant_id, picture.session_id) for picture in old if picture.session_id is not None})
     return judge(
         old,
         await unfinished(work.connection, sessions),

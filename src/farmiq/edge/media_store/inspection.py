@@ -1,5 +1,6 @@
 """Looking at what lies in the object store: are the bytes there, are they those, and are they a picture?"""
 
+import asyncio
 import hashlib
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from farmiq.edge.media_store.verdicts import (
 )
 from farmiq.kit.clock import Clock
 from farmiq.kit.errors import Transient
+from farmiq.kit.picture_notes import without_notes
 from farmiq.kit.picture_worker import PictureWorker
 from farmiq.kit.pictures import PictureRefused
 from farmiq.kit.postgres import Pool
@@ -87,9 +89,11 @@ async def examine(
         return Unfit(EMPTY, "the object has no bytes")
     try:
         look = await pictures.look_at(data, content_type=picture.mime_type, pixels_max=settings.media_pixels_max)
+        bare = await asyncio.to_thread(without_notes, data)
     except PictureRefused as error:
         return Unfit(error.code, str(error))
-    return Sound(len(data), hashlib.sha256(data).hexdigest(), look.width, look.height)
+    sent = (None, None) if bare == data else (len(bare), hashlib.sha256(bare).hexdigest())
+    return Sound(len(data), hashlib.sha256(data).hexdigest(), look.width, look.height, *sent)
 
 
 async def require_bucket(objects: ObjectStore, bucket: str) -> None:

@@ -28,8 +28,8 @@ def jobs(environ: Mapping[str, str]) -> list[Job]:
         ),
         Job(
             "media-refused-cleanup",
-            HOUR_SECONDS,
-            "remove the bytes of refused pictures after MEDIA_REFUSED_KEEP_HOURS",
+            HOUR_SECONDS / 6,
+            "remove the bytes of refused pictures after MEDIA_REFUSED_KEEP_HOURS, and beyond MEDIA_REFUSED_BYTES_PER_DEVICE_MAX",
             partial(remove_refused, settings, objects),
         ),
         Job(

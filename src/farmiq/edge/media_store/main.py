@@ -36,9 +36,10 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
             life.ready_when("object_store", lambda: require_bucket(objects, bucket))
             announcer, counters, wakeup = Announcer(pool), Counters(life.registry), Wakeup()
             inspector = Inspector(pool, objects, pictures, settings, announcer, counters, life.clock)
+            disk = settings.disk()
             routes = [
-                *device_routes(pool, signer, bucket, inspector, settings, life.clock),
-                *upload_routes(pool, objects, settings, counters, life.clock),
+                *device_routes(pool, signer, bucket, inspector, settings, disk, life.clock),
+                *upload_routes(pool, objects, settings, disk, counters, life.clock),
                 *read_routes(pool, signer, [require_bearer(settings.admin_token)], life.clock),
             ]
             loops = (

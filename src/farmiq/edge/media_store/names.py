@@ -5,15 +5,12 @@ A station sends a picture again when a restored edge has forgotten it. The cloud
 
 import hashlib
 from collections.abc import Iterator
-from typing import Final
 from uuid import UUID
 
 from farmiq.contracts.media import PresignRequest
 from farmiq.contracts.timestamps import to_us
-from farmiq.kit.ids import new_id
+from farmiq.kit.ids import new_id, uuid7_of
 from farmiq.timeseries.stream import Origin
-
-_MILLISECONDS_MAX: Final = (1 << 48) - 1
 
 
 def names_for(origin: Origin, asked: PresignRequest) -> Iterator[UUID]:
@@ -28,6 +25,4 @@ def name_of(origin: Origin, asked: PresignRequest) -> UUID:
     who = (origin.tenant_id, origin.farm_id, origin.barn_id, origin.device_id, asked.session_id)
     said = (*who, to_us(asked.captured_at), asked.content_type, asked.content_length, asked.sha256)
     digest = hashlib.sha256("\n".join(map(str, said)).lower().encode()).digest()
-    milliseconds = min(max(to_us(asked.captured_at) // 1000, 0), _MILLISECONDS_MAX)
-    number = milliseconds << 80 | int.from_bytes(digest[:10], "big")
-    return UUID(int=number & ~(0xF << 76) & ~(0x3 << 62) | 0x7 << 76 | 0x2 << 62)
+    return uuid7_of(asked.captured_at, digest)

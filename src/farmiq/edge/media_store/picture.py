@@ -43,6 +43,9 @@ class Picture(Struct, frozen=True, kw_only=True):
     width_px: int | None
     height_px: int | None
     trace_id: str | None
+    sent_size_bytes: int | None = None
+    """Of what leaves the edge, when that is not the stored bytes: the same picture without its camera's notes."""
+    sent_sha256: str | None = None
 
     @property
     def origin(self) -> Origin:

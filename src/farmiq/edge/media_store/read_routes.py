@@ -16,7 +16,7 @@ from farmiq.kit.day_digests import DayDigests
 from farmiq.kit.http_server import ApiError
 from farmiq.kit.postgres import Pool
 from farmiq.kit.s3 import GET_SECONDS_MAX, ObjectStore
-from farmiq.timeseries.asking import asking
+from farmiq.kit.tenant_reads import read_as
 from farmiq.timeseries.paging import cursor
 from farmiq.timeseries.parameters import After, AnyDevice, From, Tenant, To, position, time_range
 
@@ -30,7 +30,8 @@ class AfterPicture(NamedTuple):
 
 
 class PictureView(Struct, frozen=True, kw_only=True):
-    """`size_bytes` and `sha256` are what the device said, and measured once it is stored. `reason` is why it was refused."""
+    """`size_bytes` and `sha256` are what the device said, and measured once it is stored. `reason` is why it was refused.
+    `sent_sha256` is that of what goes to the cloud, when notes of the camera are left out of it."""
 
     media_id: UUID
     tenant_id: str
@@ -44,6 +45,7 @@ class PictureView(Struct, frozen=True, kw_only=True):
     mime_type: str
     size_bytes: int | None
     sha256: str | None
+    sent_sha256: str | None
     width_px: int | None
     height_px: int | None
     captured_at: datetime
@@ -84,7 +86,7 @@ def read_routes(pool: Pool, signer: ObjectStore, guards: list[Any], clock: Clock
         """A tenant's pictures, newest capture first; of one session, one device, in one state."""
         given = {"session_id": session_id, "device_id": device_id, "state": in_state, **_between(since, until)}
         filters = {name: value for name, value in given.items() if value is not None}
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             found = await store.page(connection, tenant_id, filters, position(after, AfterPicture), limit)
         return PicturePage([view(picture) for picture in found], _next(found[-1]) if len(found) == limit else None)
 
@@ -93,7 +95,7 @@ def read_routes(pool: Pool, signer: ObjectStore, guards: list[Any], clock: Clock
         tenant_id: Tenant, device_id: AnyDevice = None, since: From = None, until: To = None
     ) -> DayDigests:
         """How many pictures were taken on each day, by device and state, with a digest of their checksums: to compare tiers."""
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             return await store.DIGESTED.days(connection, tenant_id, device_id, *time_range(since, until))
 
     @get("/api/v1/media/{media_id:uuid}", guards=guards, tags=["pictures"])
@@ -138,7 +140,7 @@ def _next(last: Picture) -> str:
 
 
 async def _found(pool: Pool, media_id: UUID, tenant_id: str) -> Picture:
-    async with asking(pool) as connection:
+    async with read_as(pool, tenant_id) as connection:
         picture = await store.of_tenant(connection, media_id, tenant_id)
     if picture is None:
         raise ApiError(404, "unknown_media", f"This tenant has no picture {media_id}, or no longer")

@@ -11,6 +11,7 @@ class OldPicture(Struct, frozen=True):
     """Past its retention."""
 
     media_id: UUID
+    tenant_id: str
     bucket: str
     object_key: str
     session_id: UUID | None
@@ -28,7 +29,7 @@ class Judgement(Struct, frozen=True):
 
 def judge(
     old: Sequence[OldPicture],
-    unfinished_sessions: Collection[UUID],
+    unfinished_sessions: Collection[tuple[str, UUID]],
     not_in_cloud: Collection[UUID],
     *,
     may_delete_unfinalized: bool,
@@ -36,7 +37,7 @@ def judge(
 ) -> Judgement:
     judgement = Judgement([], [], [], [])
     for picture in old:
-        if picture.session_id in unfinished_sessions and not may_delete_unfinalized:
+        if (picture.tenant_id, picture.session_id) in unfinished_sessions and not may_delete_unfinalized:
             judgement.held_for_session.append(picture)
         elif picture.media_id not in not_in_cloud:
             judgement.deleted.append(picture)

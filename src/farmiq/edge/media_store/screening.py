@@ -3,6 +3,8 @@
 from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID
 
+from msgspec import Struct
+
 from farmiq.contracts.media import EXTENSION_OF, PresignRequest, object_key
 from farmiq.contracts.weighvision import ImageCaptured
 from farmiq.edge.media_store.picture import Picture
@@ -12,6 +14,22 @@ from farmiq.timeseries.stream import Origin
 UNKNOWN_MEDIA = "unknown_media"
 OTHER_SESSION = "other_session"
 OTHER_PICTURE = "other_picture"
+
+
+class BytesOfDay(Struct, frozen=True):
+    """What was asked for since midnight UTC, taken or refused; `seconds_left` until the next."""
+
+    of_device: int
+    of_tenant: int
+    seconds_left: int
+
+
+class DayLimit(Struct, frozen=True):
+    of_device: int
+    of_tenant: int
+
+    def has_room(self, used: BytesOfDay, size_bytes: int) -> bool:
+        return used.of_device + size_bytes <= self.of_device and used.of_tenant + size_bytes <= self.of_tenant
 
 
 def stranger() -> ApiError:

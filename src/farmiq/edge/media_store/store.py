@@ -7,9 +7,11 @@ from uuid import UUID
 import asyncpg
 
 from farmiq.contracts.timestamps import EARLIEST, LATEST
+from farmiq.edge.disk import FAIR_PART
 from farmiq.edge.ingress_gateway import devices
 from farmiq.edge.media_store.picture import NewPicture, Picture, picture_of
 from farmiq.edge.media_store.retention import OldPicture
+from farmiq.edge.media_store.screening import BytesOfDay, DayLimit
 from farmiq.edge.media_store.verdicts import Sound, Unfit
 from farmiq.kit.day_digests import Digested
 from farmiq.kit.object_inventory import Expected
@@ -25,17 +27,44 @@ _INTO = """
     SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, now() + make_interval(secs => $17)
 """
 _IS_HOLDER = devices.IS_HOLDER.format(hash="$19", tenant_id="$2", farm_id="$3", barn_id="$4", device_id="$5")
+_TODAY = "(now() AT TIME ZONE 'UTC')::date"
+_ADD_BYTES = f"""
+    INSERT INTO media_bytes_of_day AS known (tenant_id, device_id, day, bytes) VALUES ($1, $2, {_TODAY}, $3)
+    ON CONFLICT (tenant_id, device_id, day) DO UPDATE SET bytes = known.bytes + excluded.bytes
+"""  # noqa: S608 - our own constants
+_USED_TODAY = f"""
+    SELECT coalesce(sum(bytes) FILTER (WHERE device_id = {{device_id}}), 0)::bigint AS of_device,
+           coalesce(sum(bytes), 0)::bigint AS of_tenant,
+           ceil(extract(epoch FROM ({_TODAY} + 1) AT TIME ZONE 'UTC' - now()))::int AS seconds_left
+      FROM media_bytes_of_day WHERE tenant_id = {{tenant_id}} AND day = {_TODAY}
+"""  # noqa: S608 - as above
+_BYTES_OF_DAY = _USED_TODAY.format(tenant_id="$1", device_id="$2")
+_MORE_THAN_ITS_PART = f"""
+    SELECT coalesce(sum(bytes) FILTER (WHERE tenant_id = $1 AND device_id = $2), 0)
+           > $3::float8 * sum(bytes) / count(DISTINCT (tenant_id, device_id))
+      FROM media_bytes_of_day WHERE day >= {_TODAY} - 1
+"""  # noqa: S608 - as above
+_FORGET_DAYS = f"DELETE FROM media_bytes_of_day WHERE day < {_TODAY} - 7"  # noqa: S608 - as above
 # `used_to` runs ahead of the clock by one share of a minute for each URL, and by a minute at most. One statement is one
-# transaction and one way to the database: a station waits for this before each picture.
+# transaction and one way to the database: a station waits for this before each picture. The bytes of the day are as they were
+# when the statement began, so URLs that are asked for at the same moment may each be the last.
 _ADD_IN_TURN = f"""
-    WITH turn AS (
+    WITH used AS ({_USED_TODAY.format(tenant_id="$2", device_id="$5")}),
+    turn AS (
       INSERT INTO media_presign_pace AS pace (device_id, used_to)
-      SELECT $5, clock_timestamp() + interval '1 minute' / $18::int WHERE {_IS_HOLDER}
+      SELECT $5, clock_timestamp() + interval '1 minute' / $18::int
+        FROM used
+       WHERE {_IS_HOLDER}
+         AND of_device + coalesce($11::bigint, 0) <= $20::bigint AND of_tenant + coalesce($11::bigint, 0) <= $21::bigint
       ON CONFLICT (device_id) DO UPDATE
          SET used_to = greatest(pace.used_to, clock_timestamp()) + interval '1 minute' / $18::int
        WHERE greatest(pace.used_to, clock_timestamp()) + interval '1 minute' / $18::int
              <= clock_timestamp() + interval '1 minute'
-      RETURNING true)
+      RETURNING true),
+    counted AS (
+      INSERT INTO media_bytes_of_day AS known (tenant_id, device_id, day, bytes)
+      SELECT $2, $5, {_TODAY}, $11 FROM turn WHERE $11::bigint > 0
+      ON CONFLICT (tenant_id, device_id, day) DO UPDATE SET bytes = known.bytes + excluded.bytes)
     {_INTO} FROM turn RETURNING true
 """  # noqa: S608 - our own constants
 _TURN_IN = """
@@ -83,6 +112,7 @@ _CHECK_AGAIN = """
 _MARK_STORED = f"""
     UPDATE media_objects
        SET state = 'stored', size_bytes = $2, sha256 = $3, width_px = $4, height_px = $5, stored_at = $6, verified_at = $6,
+           sent_size_bytes = $7, sent_sha256 = $8,
            next_check_at = NULL, upload_token_hash = NULL
      WHERE id = $1
     RETURNING {_COLUMNS}
@@ -107,14 +137,16 @@ _SETTLED_BADLY = """
            (SELECT count(*) FROM media_objects WHERE state = 'missing') AS missing
 """
 _OLD = """
-    SELECT id, bucket, object_key, session_id, kept_from FROM media_objects
+    SELECT id, tenant_id, bucket, object_key, session_id, kept_from FROM media_objects
      WHERE state <> 'presigned' AND kept_from < $1 AND (kept_from, id) > ($2, $3)
        AND (state <> 'refused' OR object_removed_at IS NOT NULL)
      ORDER BY kept_from, id LIMIT $4
 """
 _OLD_REFUSED = """
-    SELECT id, bucket, object_key, session_id, kept_from FROM media_objects
-     WHERE state = 'refused' AND object_removed_at IS NULL AND refused_at <= $1 ORDER BY refused_at LIMIT $2
+    SELECT id, tenant_id, bucket, object_key, session_id, kept_from
+      FROM (SELECT *, sum(size_bytes) OVER (PARTITION BY tenant_id, device_id ORDER BY refused_at DESC, id) AS bytes_since
+              FROM media_objects WHERE state = 'refused' AND object_removed_at IS NULL) AS refused
+     WHERE refused_at <= $1 OR bytes_since > $3 ORDER BY refused_at LIMIT $2
 """
 _NOTE_REMOVED = "UPDATE media_objects SET object_removed_at = now() WHERE id = ANY ($1) AND state = 'refused'"
 # Not one that was announced once more meanwhile, and is being looked for again.
@@ -140,10 +172,33 @@ _TALLY = """
 
 
 async def add_in_turn(
-    connection: Connection, new: NewPicture, token_hash: bytes, *, per_minute: int, first_check_seconds: float
+    connection: Connection,
+    new: NewPicture,
+    token_hash: bytes,
+    *,
+    per_minute: int,
+    first_check_seconds: float,
+    day_limit: DayLimit,
 ) -> bool:
-    """True when the picture is there: the token is that of its device, and the device had its turn."""
-    return bool(await connection.fetchval(_ADD_IN_TURN, *_values(new, first_check_seconds), per_minute, token_hash))
+    """True when the picture is there: the token is that of its device, the device had its turn, and its bytes have room today."""
+    values = _values(new, first_check_seconds)
+    limits = (day_limit.of_device, day_limit.of_tenant)
+    return bool(await connection.fetchval(_ADD_IN_TURN, *values, per_minute, token_hash, *limits))
+
+
+async def has_more_than_its_part(connection: Connection, origin: Origin) -> bool:
+    """Of the picture bytes of today and yesterday, of all tenants."""
+    return bool(await connection.fetchval(_MORE_THAN_ITS_PART, origin.tenant_id, origin.device_id, FAIR_PART))
+
+
+async def bytes_of_day(connection: Connection, origin: Origin) -> BytesOfDay:
+    row = await connection.fetchrow(_BYTES_OF_DAY, origin.tenant_id, origin.device_id)
+    assert row is not None  # noqa: S101 - a select of sums has its one row
+    return BytesOfDay(*row)
+
+
+async def add_bytes(connection: Connection, origin: Origin, size_bytes: int) -> None:
+    await connection.execute(_ADD_BYTES, origin.tenant_id, origin.device_id, size_bytes)
 
 
 async def turn_in_seconds(connection: Connection, device_id: str, per_minute: int) -> float:
@@ -215,8 +270,9 @@ async def check_again(connection: Connection, picture: Picture, seconds: float, 
 
 async def mark_stored(connection: Connection, media_id: UUID, sound: Sound, at: datetime) -> Picture:
     row = await connection.fetchrow(
-        _MARK_STORED, media_id, sound.size_bytes, sound.sha256, sound.width_px, sound.height_px, at
-    )
+        _MARK_STORED, media_id, sound.size_bytes, sound.sha256, sound.width_px, sound.height_px, at,
+        sound.sent_size_bytes, sound.sent_sha256,
+    )  # fmt: skip
     assert row is not None  # noqa: S101 - the caller holds the row's lock
     return picture_of(row)
 
@@ -247,8 +303,17 @@ async def old_pictures(
     return [OldPicture(*row) for row in await connection.fetch(_OLD, before, *position, limit)]
 
 
-async def old_refused(connection: Connection, before: datetime, limit: int) -> list[OldPicture]:
-    return [OldPicture(*row) for row in await connection.fetch(_OLD_REFUSED, before, limit)]
+async def old_refused(
+    connection: Connection, before: datetime, limit: int, bytes_of_device_max: int
+) -> list[OldPicture]:
+    """Those refused before that time, and of each device those beyond its newest bytes."""
+    rows = await connection.fetch(_OLD_REFUSED, before, limit, bytes_of_device_max)
+    return [OldPicture(*row) for row in rows]
+
+
+async def forget_days(connection: Connection) -> None:
+    """How many bytes there were on days that count no longer."""
+    await connection.execute(_FORGET_DAYS)
 
 
 async def note_removed(connection: Connection, media_ids: Sequence[UUID]) -> None:
@@ -301,7 +366,7 @@ async def page(
     return [picture_of(row) for row in rows]
 
 
-DIGESTED = Digested("media_objects", at="captured_at", state="state", content="coalesce(sha256, '')")
+DIGESTED = Digested("media_objects", at="captured_at", state="state", content="coalesce(sent_sha256, sha256, '')")
 _CONDITIONS = {
     "session_id": "AND session_id = ${}",
     "device_id": "AND device_id = ${}",

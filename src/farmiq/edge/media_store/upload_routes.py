@@ -12,14 +12,19 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from litestar import Request, put
+from litestar.connection import ASGIConnection
 from litestar.exceptions import InternalServerException
 from litestar.exceptions.http_exceptions import RequestEntityTooLarge
+from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath, QueryParameter
 from msgspec import Struct
 
+from farmiq.edge.disk import Disk
 from farmiq.edge.media_store import store
 from farmiq.edge.media_store.counters import Counters
+from farmiq.edge.media_store.handlers import no_room, refuse_bytes
 from farmiq.edge.media_store.picture import Picture
+from farmiq.edge.media_store.screening import DayLimit
 from farmiq.edge.media_store.settings import MediaStoreSettings
 from farmiq.edge.media_store.verdicts import CHECKSUM_MISMATCH, EMPTY, SIZE_MISMATCH
 from farmiq.kit.clock import Clock
@@ -41,12 +46,13 @@ class Uploaded(Struct, frozen=True):
 
 
 def upload_routes(
-    pool: Pool, objects: ObjectStore, settings: MediaStoreSettings, counters: Counters, clock: Clock
+    pool: Pool, objects: ObjectStore, settings: MediaStoreSettings, disk: Disk, counters: Counters, clock: Clock
 ) -> list[Any]:
     under_way = asyncio.Semaphore(settings.media_uploads_at_once)
 
     @put(
         "/api/v1/media/images/{media_id:uuid}/content",
+        guards=[require_upload_token],
         tags=["upload"],
         status_code=200,
         request_max_body_size=settings.media_bytes_max,
@@ -58,10 +64,12 @@ def upload_routes(
         """
         picture = await _of_token(pool, media_id, token)
         _refuse(picture, request, clock.now())
+        if disk.state(clock.monotonic()) == "full":
+            raise no_room()
         async with _room(under_way):
             data = await _read(request, settings)
             sha256 = _measure(picture, data)
-            await _claim(pool, media_id, len(data), sha256)
+            await _claim(pool, picture, len(data), sha256, settings.day_limit)
             await _put(objects, picture, data)
         counters.uploaded_bytes.inc(len(data))
         async with asking(pool) as connection:
@@ -69,6 +77,12 @@ def upload_routes(
         return Uploaded(media_id, len(data), sha256)
 
     return [content]
+
+
+def require_upload_token(connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler) -> None:
+    """A Litestar guard: a request without any token is refused before anything else about it is looked at."""
+    if not connection.query_params.get("token"):
+        raise ApiError(401, "unauthorized", "This route needs the token of the upload URL that presign gave")
 
 
 async def _of_token(pool: Pool, media_id: UUID, token: str) -> Picture:
@@ -125,10 +139,13 @@ def _measure(picture: Picture, data: bytes) -> str:
     return sha256
 
 
-async def _claim(pool: Pool, media_id: UUID, size_bytes: int, sha256: str) -> None:
+async def _claim(pool: Pool, picture: Picture, size_bytes: int, sha256: str, day_limit: DayLimit) -> None:
     """Before a byte is stored: two uploads at once may both find the object store empty, and only one may fill it."""
-    async with asking(pool) as connection:
-        if not await store.claim_body(connection, media_id, size_bytes, sha256):
+    async with asking(pool) as connection, connection.transaction():
+        if picture.size_bytes is None:  # else they were counted with the URL
+            await refuse_bytes(connection, picture.origin, size_bytes, day_limit)
+            await store.add_bytes(connection, picture.origin, size_bytes)
+        if not await store.claim_body(connection, picture.media_id, size_bytes, sha256):
             raise ApiError(412, "already_uploaded", "Another picture was sent to this URL before: presign again")
 
 

@@ -31,6 +31,9 @@ class Sound(Struct, frozen=True):
     sha256: str
     width_px: int
     height_px: int
+    # Of the picture without its camera's notes. None: it has none.
+    sent_size_bytes: int | None = None
+    sent_sha256: str | None = None
 
 
 Finding = Absent | Unfit | Sound

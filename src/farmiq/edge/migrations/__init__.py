@@ -13,6 +13,13 @@
 | `0017_station_losses` | `station_losses` |
 | `0019_schedules` | whether a device has a schedule, in `device_liveness` |
 | `0020_sample_keys` | the tenant in the keys of `telemetry_raw`, `telemetry_agg` and `streams` |
+| `0021_broker_refusals` | `canary_receipts`, `broker_refusals` |
+| `0022_registrations` | `station_id` of `devices`; in `sync_outbox` an event for each device that was registered before |
+| `0023_content` | `stream_content`: a digest of each block of samples |
+| `0024_identity` | the tenant in the keys of events, sessions, pictures and results; the secret of event ids in `edge_identity` |
+| `0025_picture_bytes` | `media_bytes_of_day` |
+| `0026_sent_pictures` | what of a picture leaves the edge, in `media_objects` and `media_transfers` |
+| `0027_row_security` | policies for reading, `reader_role()` and `read_as()` |
 
 Upgrades only, never back: a downgrade would drop columns and tables with accepted samples in them, and the promise leaves
 room for stored and declared lost alone. What a revision got wrong, the next one corrects; what is worse, a backup restores.

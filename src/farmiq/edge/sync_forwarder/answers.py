@@ -3,16 +3,16 @@
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Final
+from typing import Final, TypeVar
 from uuid import UUID
 
 import msgspec
 from msgspec import Struct
 
 from farmiq.contracts.decoding import MalformedMessage, parse
-from farmiq.contracts.sync import CloudLife, EdgeBatchAnswer
+from farmiq.contracts.sync import CloudLife, EdgeBatchAnswer, EventResult
 from farmiq.outbox.event import Lease
-from farmiq.outbox.verdicts import Failure, Outcome, RetryPolicy, acked, failed
+from farmiq.outbox.verdicts import Failure, Held, Outcome, RetryPolicy, acked, failed, held
 
 # Somewhere between here and the cloud nobody could answer for it. 511 is a captive portal; 520 and up are what proxies
 # in front of a service say when it is gone.
@@ -22,6 +22,9 @@ _UNREACHED: Final = frozenset({408, 425, 429, 502, 503, 504, 511, *range(520, 53
 _WRONG_SETTINGS: Final = frozenset({401, 403, 404, 405, 407, 415})
 _TOO_LARGE: Final = "HTTP_413"
 _SHOWN_LENGTH: Final = 300
+
+
+L = TypeVar("L", bound=Lease)
 
 
 class Away(Struct, frozen=True):
@@ -46,6 +49,7 @@ class Judged(Struct, frozen=True):
     """One by one: None for an event that the cloud has, else why not."""
 
     by_event: dict[UUID, Failure | None]
+    """`Held` is a failure that is no fault of the event."""
     life: CloudLife | None = None
 
 
@@ -72,13 +76,16 @@ def not_judged(status: int, retry_after: str | None, body: bytes, now: datetime)
 
 
 def outcomes(
-    leases: Sequence[Lease], answer: Refused | Judged, policy: RetryPolicy, jitter: Callable[[], float]
+    leases: Sequence[L],
+    answer: Refused | Judged,
+    policy: RetryPolicy,
+    jitter: Callable[[], float],
+    hold_seconds: Callable[[L, Held], float],
 ) -> list[Outcome]:
     """What is written to each row. An event that the answer does not mention has not been acknowledged."""
     if isinstance(answer, Refused):
         return [failed(lease, answer.failure, policy, jitter()) for lease in leases]
-    verdicts = [(lease, answer.by_event.get(lease.id, NO_RESULT)) for lease in leases]
-    return [acked(lease) if why is None else failed(lease, why, policy, jitter()) for lease, why in verdicts]
+    return [_outcome(lease, answer.by_event.get(lease.id, NO_RESULT), policy, jitter, hold_seconds) for lease in leases]
 
 
 def retry_after_seconds(text: str | None, now: datetime) -> float | None:
@@ -94,6 +101,20 @@ def retry_after_seconds(text: str | None, now: datetime) -> float | None:
     return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds())
 
 
+def _outcome(
+    lease: L,
+    why: Failure | None,
+    policy: RetryPolicy,
+    jitter: Callable[[], float],
+    hold_seconds: Callable[[L, Held], float],
+) -> Outcome:
+    if why is None:
+        return acked(lease)
+    if isinstance(why, Held):
+        return held(lease, why, hold_seconds(lease, why))
+    return failed(lease, why, policy, jitter())
+
+
 def _judged(body: bytes) -> Answer:
     try:
         answer = parse(EdgeBatchAnswer, body)
@@ -101,15 +122,19 @@ def _judged(body: bytes) -> Answer:
         # A captive portal answers 200 with its login page. Nothing but the cloud's own words may acknowledge an event.
         return Away(Failure("NOT_THE_CLOUD", f"{error.detail}: {_shown(body)}"), needs_person=True)
     return Judged(
-        {
-            result.event_id: None
-            if result.status in {"accepted", "duplicate"}
-            else Failure(result.code or "rejected", result.message or "the cloud rejected the event")
-            for result in answer.results
-            if result.event_id is not None
-        },
+        {result.event_id: _failure(result) for result in answer.results if result.event_id is not None},
         answer.life,
     )
+
+
+def _failure(result: EventResult) -> Failure | None:
+    match result.status:
+        case "accepted" | "duplicate":
+            return None
+        case "held":
+            return Held(result.code or "held", result.message or "the cloud holds the event until a person decides")
+        case "rejected":
+            return Failure(result.code or "rejected", result.message or "the cloud rejected the event")
 
 
 class _Detail(Struct):

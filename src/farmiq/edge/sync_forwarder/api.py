@@ -1,19 +1,22 @@
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from litestar import get, post
+from litestar import Request, get, post
 from litestar.params import FromQuery, JSONBody, QueryParameter
 from msgspec import Meta, Struct
 
 from farmiq.contracts.ids import ID_PATTERN
 from farmiq.edge.sync_forwarder import store
 from farmiq.edge.sync_forwarder.store import Link
-from farmiq.kit.http_server import ApiError, require_bearer
+from farmiq.kit.http_server import ApiError, has_bearer, is_from_this_machine, require_bearer
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import Pool
+from farmiq.kit.tenant_reads import ALL_TENANTS, read_as
 from farmiq.outbox import backlog, holders, redrive, unsent
 from farmiq.outbox.backlog import Entry, Status
+from farmiq.outbox.held import HeldRows, held_subjects
 from farmiq.outbox.holders import DeadGroup, Holder
 from farmiq.outbox.redrive import DeadLetters
 from farmiq.outbox.unsent import WaitingEvent
@@ -22,6 +25,7 @@ from farmiq.timeseries.asking import asking
 
 log = get_logger(__name__)
 
+AnyRequest = Request[Any, Any, Any]
 Limit = Annotated[int, QueryParameter(ge=1, le=1000)]
 Tenant = Annotated[str, QueryParameter(pattern=ID_PATTERN, max_length=64)]
 WaitingLimit = Annotated[int, QueryParameter(ge=1, le=20_000)]
@@ -70,6 +74,14 @@ class Waiting(Struct, frozen=True):
     next: UUID | None = None
 
 
+class HeldEvents(Struct, frozen=True):
+    """`is_tenant_refused`: the cloud answers the tenant's batches with 403. `held` is by device or weigh session, up to 1,000."""
+
+    edge_cluster_id: str
+    is_tenant_refused: bool
+    held: list[HeldRows]
+
+
 class Triggered(Struct, frozen=True):
     status: str = "triggered"
 
@@ -115,7 +127,9 @@ class Unclaimed(Struct, frozen=True):
     unclaimed: int
 
 
-def routes(pool: Pool, *wakeups: Wakeup) -> list[Any]:
+def routes(pool: Pool, wakeups: Sequence[Wakeup], admin_token: str | None, *, is_loopback_only: bool) -> list[Any]:
+    """Counts are open. What names events and devices of every tenant needs the token."""
+
     @get("/api/v1/sync/state", tags=["sync"])
     async def state() -> SyncState:
         """How far behind the cloud is, over all tenants and replicas."""
@@ -131,12 +145,12 @@ def routes(pool: Pool, *wakeups: Wakeup) -> list[Any]:
             last_error_at=marks.last_error_at,
         )
 
-    @get("/api/v1/sync/outbox", tags=["sync"])
+    @get("/api/v1/sync/outbox", tags=["sync"], guards=[require_bearer(admin_token)])
     async def outbox(
         status: FromQuery[Status | None] = None, limit: Limit = 100, tenant_id: AnyTenant = None
     ) -> OutboxEntries:
         """Rows of the outbox without their payloads; of all tenants, or of one."""
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id or ALL_TENANTS) as connection:
             found = await backlog.entries(connection, status, limit=limit, tenant_id=tenant_id)
             waiting = None
             if tenant_id is not None:
@@ -144,22 +158,31 @@ def routes(pool: Pool, *wakeups: Wakeup) -> list[Any]:
         return OutboxEntries(len(found), found, waiting)
 
     @post("/api/v1/sync/trigger", tags=["sync"], status_code=202, sync_to_thread=False)
-    def trigger() -> Triggered:
-        """Look for something to send at once, also where a tenant pauses because the cloud could not be reached."""
+    def trigger(request: AnyRequest) -> Triggered:
+        """Look for something to send at once, also where a tenant pauses because the cloud could not be reached.
+
+        Without a token it works from this machine only, while the service listens on loopback only, and ends no pause.
+        """
+        is_operator = has_bearer(request, admin_token)
+        if not is_operator and not (is_loopback_only and is_from_this_machine(request)):
+            raise ApiError(401, "unauthorized", "From other machines this route needs a bearer token: ADMIN_TOKEN")
         for wakeup in wakeups:
-            wakeup.force()
+            if is_operator:
+                wakeup.force()
+            else:
+                wakeup.poke()
         return Triggered()
 
     return [state, outbox, trigger]
 
 
-def admin_routes(pool: Pool, wakeup: Wakeup, admin_token: str) -> list[Any]:
+def admin_routes(pool: Pool, wakeup: Wakeup, admin_token: str, edge_cluster_id: str) -> list[Any]:
     guards = [require_bearer(admin_token)]
 
     @get("/api/v1/sync/detail", tags=["admin"], guards=guards)
     async def detail(tenant_id: AnyTenant = None) -> SyncDetail:
         """Leases by forwarder, and the breaker of each tenant; of all tenants, or of one."""
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id or ALL_TENANTS) as connection:
             held, links = await holders.holders(connection), await store.links(connection)
         return SyncDetail(
             [one for one in held if tenant_id in {None, one.tenant_id}],
@@ -169,21 +192,28 @@ def admin_routes(pool: Pool, wakeup: Wakeup, admin_token: str) -> list[Any]:
     @get("/api/v1/sync/waiting", tags=["admin"], guards=guards)
     async def waiting(tenant_id: Tenant, after: FromQuery[UUID | None] = None, limit: WaitingLimit = 20_000) -> Waiting:
         """What of a tenant the cloud has not acknowledged: which samples each pack holds, and whether it was given up."""
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             found = await unsent.waiting(connection, tenant_id, after=after or unsent.BEFORE_ALL, limit=limit + 1)
         is_complete = len(found) <= limit
         return Waiting(found[:limit], is_complete, None if is_complete else found[limit - 1].id)
 
+    @get("/api/v1/sync/held", tags=["admin"], guards=guards)
+    async def held(tenant_id: Tenant) -> HeldEvents:
+        """What of a tenant the cloud does not take until a person decides, with its reason; it waits here meanwhile."""
+        async with read_as(pool, tenant_id) as connection:
+            refused = await store.refused_tenants(connection, tenant_id)
+            return HeldEvents(edge_cluster_id, bool(refused), await held_subjects(connection, tenant_id))
+
     @get("/api/v1/sync/dlq/groups", tags=["admin"], guards=guards)
     async def groups(tenant_id: Tenant) -> DeadGroups:
         """Dead letters of a tenant by what the cloud said about them; of more than 50,000 the latest."""
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             return DeadGroups(await holders.dead_groups(connection, tenant_id))
 
     @get("/api/v1/sync/dlq", tags=["admin"], guards=guards)
     async def dlq(limit: Limit = 100, tenant_id: AnyTenant = None) -> Entries:
         """Events that were given up, with the reason; of all tenants, or of one."""
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id or ALL_TENANTS) as connection:
             found = await backlog.dead_letters(connection, tenant_id, limit=limit)
         return Entries(len(found), found)
 
@@ -208,4 +238,4 @@ def admin_routes(pool: Pool, wakeup: Wakeup, admin_token: str) -> list[Any]:
         wakeup.poke()
         return Unclaimed(count)
 
-    return [detail, waiting, groups, dlq, redrive_dead_letters, unclaim_stuck]
+    return [detail, waiting, held, groups, dlq, redrive_dead_letters, unclaim_stuck]

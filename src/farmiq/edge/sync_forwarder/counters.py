@@ -42,6 +42,11 @@ class Counters:
             registry=registry,
         )
         self.events_failed = Counter("farmiq_sync_events_failed", "Attempts that the cloud refused.", registry=registry)
+        self.events_held = Counter(
+            "farmiq_sync_events_held",
+            "Times that an event was held, because its device belongs to another edge.",
+            registry=registry,
+        )
         # The same name as on the bus: one alert is for all of them.
         self.dead_letters = Counter(
             "farmiq_dead_letters", "Messages or events given up, and kept for a person.", ["queue"], registry=registry

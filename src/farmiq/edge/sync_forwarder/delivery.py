@@ -106,6 +106,7 @@ class Delivery:
 
     async def _send(self, tenant_id: str, holding: Holding, *, is_probe: bool) -> None:
         await holding.mark_suspect()
+        await self._settlement.park_held(holding)
         sealed, unsendable = seal(holding.events)
         if unsendable:
             await self._settlement.fail(holding, unsendable)

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from farmiq.contracts.decoding import Unencodable, encode
 from farmiq.contracts.envelope import BusEnvelope
-from farmiq.contracts.sync import EdgeBatch
+from farmiq.contracts.sync import UNDERSTANDS_HELD, EdgeBatch
 from farmiq.outbox.event import ClaimedEvent
 from farmiq.outbox.verdicts import Failure
 
@@ -52,6 +52,7 @@ def batch_body(batch_id: str, edge_cluster_id: str, tenant_id: str, sealed: Sequ
             edge_cluster_id=edge_cluster_id,
             tenant_id=tenant_id,
             events=[msgspec.Raw(item.body) for item in sealed],
+            understands=[UNDERSTANDS_HELD],
         )
     )
 

@@ -11,15 +11,18 @@ from farmiq.kit.postgres import Connection
 
 _FOLLOW: Final = """
 INSERT INTO media_transfers (media_id, tenant_id, farm_id, barn_id, device_id, session_id, bucket, object_key, mime_type,
-                             size_bytes, sha256, captured_at, trace_id)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
-ON CONFLICT (media_id) DO NOTHING
+                             size_bytes, sha256, captured_at, trace_id, stored_size_bytes)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+ON CONFLICT (media_id, tenant_id) DO NOTHING
 """
 _NOT_IN_CLOUD: Final = "SELECT media_id FROM media_transfers WHERE media_id = ANY ($1) AND state <> 'sent'"
 
 
 class PictureToSend(Struct, frozen=True, kw_only=True):
-    """A picture that is whole in the edge's object store. `sha256` is in hexadecimal."""
+    """A picture that is whole in the edge's object store. `sha256` is in hexadecimal.
+
+    `stored_size_bytes`: the stored picture is this large and has notes of its camera, which stay at the edge; size and checksum
+    are of the rest."""
 
     tenant_id: str
     farm_id: str
@@ -34,6 +37,7 @@ class PictureToSend(Struct, frozen=True, kw_only=True):
     sha256: str
     captured_at: datetime
     trace_id: str | None
+    stored_size_bytes: int | None = None
 
 
 async def follow_picture(connection: Connection, picture: PictureToSend) -> None:
@@ -56,6 +60,7 @@ async def follow_picture(connection: Connection, picture: PictureToSend) -> None
         picture.sha256,
         picture.captured_at,
         picture.trace_id,
+        picture.stored_size_bytes,
     )
 
 

@@ -8,6 +8,7 @@ from farmiq.edge.sync_forwarder.api import admin_routes, routes
 from farmiq.edge.sync_forwarder.cloud import Cloud
 from farmiq.edge.sync_forwarder.counters import Counters
 from farmiq.edge.sync_forwarder.delivery import Delivery
+from farmiq.edge.sync_forwarder.held import HeldSubjects
 from farmiq.edge.sync_forwarder.jobs import jobs
 from farmiq.edge.sync_forwarder.pictures.api import picture_admin_routes, picture_routes
 from farmiq.edge.sync_forwarder.pictures.bandwidth import Bandwidth
@@ -25,7 +26,7 @@ from farmiq.edge.sync_forwarder.settings import SyncForwarderSettings
 from farmiq.edge.sync_forwarder.settlement import Settlement
 from farmiq.edge.sync_forwarder.worker import Worker
 from farmiq.kit.http_client import open_session
-from farmiq.kit.http_server import serve_http
+from farmiq.kit.http_server import is_loopback, serve_http
 from farmiq.kit.jobs import keep_jobs, scheduled
 from farmiq.kit.lifecycle import Lifetime, instance_id
 from farmiq.kit.logging import get_logger
@@ -62,7 +63,8 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
             session, settings.batch_url, settings.cloud_ingestion_token, life.clock, settings.sync_compression
         )
         replica = instance_id(life.service, environ)
-        settlement = Settlement(pool, settings, counters, rng)
+        held = HeldSubjects(life.clock, rng)
+        settlement = Settlement(pool, settings, counters, rng, held)
         floors = Floors()
         delivery = Delivery(life, pool, cloud, settings, counters, settlement, floors, instance_id=replica)
         worker = Worker(life, pool, delivery, floors, wakeup, settings, counters, rng)
@@ -72,7 +74,11 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
             group.create_task(
                 life.until_stopped(listen(settings.database_url, wakeup, picture_wakeup, service=life.service))
             )
-            group.create_task(life.until_stopped(sample(life, pool, counters, picture_counters)))
+            group.create_task(
+                life.until_stopped(
+                    sample(life, pool, counters, picture_counters, held, wakeup, settings.edge_cluster_id)
+                )
+            )
             group.create_task(life.until_stopped(keep_resending(life, pool, wakeup, picture_wakeup, counters)))
             group.create_task(life.until_stopped(keep_jobs(life, pool, housekeeping, replica)))
             if settings.sync_batch_events_seconds:
@@ -139,9 +145,17 @@ async def _report(life: Lifetime, pool: Pool, wakeup: Wakeup, settings: SyncForw
 
 
 def _routes(pool: Pool, wakeup: Wakeup, picture_wakeup: Wakeup, settings: SyncForwarderSettings) -> list[Any]:
-    room = room_routes(settings.edge_data_dir)
-    everybodys = [*routes(pool, wakeup, picture_wakeup), *picture_routes(pool), *room]
-    if not settings.internal_admin_enabled or settings.admin_token is None:
-        return everybodys
     token = settings.admin_token
-    return [*everybodys, *admin_routes(pool, wakeup, token), *picture_admin_routes(pool, picture_wakeup, token)]
+    is_loopback_only = is_loopback(settings.host)
+    reading = [
+        *routes(pool, (wakeup, picture_wakeup), token, is_loopback_only=is_loopback_only),
+        *picture_routes(pool, token),
+        *room_routes(settings.edge_data_dir, token),
+    ]
+    if not settings.internal_admin_enabled or token is None:
+        return reading
+    return [
+        *reading,
+        *admin_routes(pool, wakeup, token, settings.edge_cluster_id),
+        *picture_admin_routes(pool, picture_wakeup, token),
+    ]

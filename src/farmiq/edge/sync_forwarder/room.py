@@ -1,33 +1,15 @@
-"""How much room is left on the disk that fills up while the cloud is away. Asked of the kernel, which costs nothing."""
+"""How much room is left on the disk that fills up while the cloud is away."""
 
-import os
 from typing import Any
 
 from litestar import get
-from msgspec import Struct
+
+from farmiq.edge.disk import Room, room_on
+from farmiq.kit.http_server import require_bearer
 
 
-class Room(Struct, frozen=True):
-    """Null when `EDGE_DATA_DIR` is not set, or is not there: not known is not the same as full."""
-
-    disk_free_bytes: int | None = None
-    disk_bytes: int | None = None
-
-
-def room_on(folder: str | None) -> Room:
-    """In bytes that we may use."""
-    if folder is None:
-        return Room()
-    try:
-        found = os.statvfs(folder)
-    except OSError:
-        return Room()
-    used_blocks = found.f_blocks - found.f_bfree
-    return Room(found.f_bavail * found.f_frsize, (used_blocks + found.f_bavail) * found.f_frsize)
-
-
-def room_routes(folder: str | None) -> list[Any]:
-    @get("/api/v1/sync/room", tags=["sync"], sync_to_thread=False)
+def room_routes(folder: str | None, admin_token: str | None) -> list[Any]:
+    @get("/api/v1/sync/room", tags=["sync"], guards=[require_bearer(admin_token)], sync_to_thread=False)
     def room() -> Room:
         """The room that what waits for the cloud has on the edge's disk."""
         return room_on(folder)

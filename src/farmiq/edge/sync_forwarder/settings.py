@@ -75,7 +75,7 @@ class SyncForwarderSettings(HttpSettings, frozen=True, kw_only=True):
     internal_admin_enabled: bool = False
     """Opens the routes that redrive dead letters."""
     admin_token: Secret | None = None
-    """Opens these routes. Needed with INTERNAL_ADMIN_ENABLED."""
+    """Opens these routes, and those that name events and pictures of every tenant. Needed with INTERNAL_ADMIN_ENABLED."""
 
     def __post_init__(self) -> None:
         if self.cloud_media_url and not (self.s3_endpoint and self.s3_access_key and self.s3_secret_key):

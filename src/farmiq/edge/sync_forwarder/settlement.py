@@ -12,14 +12,16 @@ from farmiq.edge.sync_forwarder.answers import Away, Judged, Refused, outcomes
 from farmiq.edge.sync_forwarder.breaker import pause_seconds
 from farmiq.edge.sync_forwarder.cloud_lives import DeadAnswer, KnownLife, Speaker, heard
 from farmiq.edge.sync_forwarder.counters import Counters
+from farmiq.edge.sync_forwarder.held import HeldSubjects
 from farmiq.edge.sync_forwarder.holding import SHOWN_IDS, Holding
 from farmiq.edge.sync_forwarder.settings import SyncForwarderSettings
 from farmiq.edge.sync_forwarder.store import Tally
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import Connection, Pool
 from farmiq.outbox.event import ClaimedEvent
+from farmiq.outbox.held import release as release_held
 from farmiq.outbox.settle import release, settle
-from farmiq.outbox.verdicts import Failure, Outcome, failed
+from farmiq.outbox.verdicts import Failure, Outcome, failed, held
 
 # Events about batches are not counted into the next events about batches, or an idle farm would report for ever.
 _ABOUT_BATCHES: Final = frozenset({event_types.SYNC_BATCH_SENT, event_types.SYNC_BATCH_ACKED})
@@ -28,7 +30,15 @@ log = get_logger(__name__)
 
 
 class Settlement:
-    def __init__(self, pool: Pool, settings: SyncForwarderSettings, counters: Counters, rng: random.Random) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        settings: SyncForwarderSettings,
+        counters: Counters,
+        rng: random.Random,
+        held: HeldSubjects,
+    ) -> None:
+        self.held = held
         self._pool = pool
         self._settings = settings
         self._counters = counters
@@ -45,7 +55,9 @@ class Settlement:
         """Only of rows that are still ours: an answer about a row whose lease is lost changes nothing."""
         async with holding.lock:
             ours = [event for event in events if event.id in holding]
-            results = outcomes(ours, answer, self._settings.retry_policy, self._rng.random)
+            results = outcomes(
+                ours, answer, self._settings.retry_policy, self._rng.random, self.held.seconds_until_retry
+            )
             failures = [outcome.failure for outcome in results if outcome.failure]
             try:
                 async with self._pool.acquire() as connection, connection.transaction():
@@ -65,6 +77,28 @@ class Settlement:
                 log.warning("answer_ignored", events=len(ours), reason=str(reason))
                 return
             self._note(holding, results, settled)
+        acked = {outcome.lease.id for outcome in results if outcome.status == "acked"} & settled
+        await self._release_held([event for event in ours if event.id in acked])
+
+    async def park_held(self, holding: Holding) -> None:
+        """Events of what the cloud holds wait without being sent: one of them at a time asks whether it still does."""
+        outcomes_ = [
+            held(event, why, self.held.wait_seconds())
+            for event in holding.events
+            if (why := self.held.hold_of(event)) is not None
+        ]
+        if outcomes_:
+            async with holding.lock:
+                async with self._pool.acquire() as connection:
+                    settled = await settle(connection, outcomes_)
+                self._note(holding, outcomes_, settled)
+
+    async def _release_held(self, accepted: Sequence[ClaimedEvent]) -> None:
+        """The cloud has taken one of them: the others may follow. Killed in between, they do when their wait is over."""
+        for subject in self.held.freed_by(accepted):
+            async with self._pool.acquire() as connection:
+                released = await release_held(connection, subject)
+            log.info("held_events_released", tenant_id=subject.tenant_id, subject=str(subject.name), events=released)
 
     async def fail(self, holding: Holding, unsendable: Sequence[tuple[ClaimedEvent, Failure]]) -> None:
         """Events that cannot even be written into a request."""
@@ -120,7 +154,8 @@ class Settlement:
         holding.lost([outcome.lease.id for outcome in results if outcome.lease.id not in settled])
         ours = [outcome for outcome in results if outcome.lease.id in settled]
         self._counters.events_acked.inc(sum(outcome.status == "acked" for outcome in ours))
-        self._counters.events_failed.inc(sum(outcome.status != "acked" for outcome in ours))
+        self._counters.events_failed.inc(sum(outcome.status != "acked" and not outcome.is_held for outcome in ours))
+        self._counters.events_held.inc(sum(outcome.is_held for outcome in ours))
         dead = [outcome for outcome in ours if outcome.status == "dlq"]
         if dead:
             self._counters.dead_letters.inc(len(dead))

@@ -85,6 +85,11 @@ _PAUSED: Final = """
 SELECT coalesce(last_error_code, '') AS code, count(*) AS tenants FROM sync_state
 WHERE consecutive_failures > 0 GROUP BY 1
 """
+_REFUSED: Final = """
+SELECT tenant_id FROM sync_state
+WHERE consecutive_failures > 0 AND last_error_code = 'HTTP_403' AND ($1::text IS NULL OR tenant_id = $1)
+ORDER BY tenant_id LIMIT 100
+"""
 _MARKS: Final = "SELECT max(last_acked_at) AS last_success_at, max(last_error_at) AS last_error_at FROM sync_state"
 _LINKS: Final = """
 SELECT tenant_id, consecutive_failures, paused_until, last_acked_at, last_error_code, last_error_at
@@ -188,6 +193,11 @@ async def take_reports(connection: Connection, *, older_than_seconds: float) -> 
 async def paused_tenants(connection: Connection) -> dict[str, int]:
     """How many tenants' breakers are not closed, by what the last request ran into."""
     return {row["code"]: row["tenants"] for row in await connection.fetch(_PAUSED)}
+
+
+async def refused_tenants(connection: Connection, tenant_id: str | None = None) -> list[str]:
+    """Whose batches the cloud answers with 403: of all tenants, or of one."""
+    return [row["tenant_id"] for row in await connection.fetch(_REFUSED, tenant_id)]
 
 
 async def lock_breaker(connection: Connection, tenant_id: str) -> Breaker:

@@ -20,6 +20,7 @@ from farmiq.edge.alerts import (
 )
 from farmiq.kit.http_server import ApiError, require_bearer
 from farmiq.kit.postgres import Pool
+from farmiq.kit.tenant_reads import ALL_TENANTS, read_as
 from farmiq.timeseries.asking import asking
 from farmiq.timeseries.paging import cursor
 from farmiq.timeseries.parameters import After, position
@@ -55,7 +56,7 @@ def alert_routes(pool: Pool, admin_token: str) -> list[Any]:
     ) -> AlertPage:
         """Alerts of a tenant and of the edge box itself, the newest first. Without a tenant: of everybody."""
         start = position(after, AfterAlert)
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id or ALL_TENANTS) as connection:
             found = await list_alerts(connection, tenant_id=tenant_id, status=status, after=start, limit=limit)
         return AlertPage(found, cursor((found[-1].opened_at, found[-1].id)) if len(found) == limit else None)
 

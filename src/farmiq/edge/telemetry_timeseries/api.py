@@ -20,7 +20,7 @@ from farmiq.edge.telemetry_timeseries.settings import TelemetrySettings
 from farmiq.kit.clock import Clock
 from farmiq.kit.http_server import ApiError, require_bearer
 from farmiq.kit.postgres import Pool
-from farmiq.timeseries.asking import asking
+from farmiq.kit.tenant_reads import read_as
 from farmiq.timeseries.parameters import AnyDevice, SomeDevices, Tenant, checked_ids
 
 DeviceLimit = Annotated[int, QueryParameter(ge=1, le=1000)]
@@ -54,7 +54,7 @@ def device_routes(pool: Pool, settings: TelemetrySettings, clock: Clock) -> list
         is safe. `q` is a part of the name; with `device_ids` just those."""
         some = checked_ids(device_ids)
         wanted = Wanted(tenant_id, q, status, after or "", limit)
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             if some is not None:
                 return DevicePage(await devices_of(connection, tenant_id, some, clock.now(), timeouts), None)
             found = await list_devices(connection, wanted, clock.now(), timeouts)
@@ -63,7 +63,7 @@ def device_routes(pool: Pool, settings: TelemetrySettings, clock: Clock) -> list
     @get("/api/v1/devices/{device_id:str}", guards=guards, tags=["devices"])
     async def device(device_id: DevicePath, tenant_id: Tenant) -> DeviceView:
         """One device."""
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             found = await devices_of(connection, tenant_id, [device_id], clock.now(), timeouts)
         if not found:
             raise ApiError(404, "unknown_device", f"This tenant has no device {device_id}")
@@ -72,7 +72,7 @@ def device_routes(pool: Pool, settings: TelemetrySettings, clock: Clock) -> list
     @get("/api/v1/device-counts", guards=guards, tags=["devices"])
     async def counts(tenant_id: Tenant) -> DeviceCounts:
         """How many devices there are, and how many of them are there."""
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             return await count_devices(connection, tenant_id, clock.now(), timeouts)
 
     return [devices, device, counts]

@@ -10,7 +10,7 @@ from farmiq.edge.telemetry_timeseries.settings import TelemetrySettings
 from farmiq.kit.clock import Clock
 from farmiq.kit.http_server import require_bearer
 from farmiq.kit.postgres import Pool
-from farmiq.timeseries.asking import asking
+from farmiq.kit.tenant_reads import read_as
 from farmiq.timeseries.parameters import Tenant
 
 
@@ -23,7 +23,7 @@ def fleet_routes(pool: Pool, settings: TelemetrySettings, clock: Clock) -> list[
 
         `runway_seconds` is null while every device delivers, `room_seconds` when none has said how much room it has.
         """
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             registered = await devices.registered(connection, tenant_id)
             found = await store.fleet(connection, registered.revoked_ids, clock.now(), online_timeout, tenant_id)
         found.never_heard = max(0, registered.count - found.online - found.quiet - found.idle)

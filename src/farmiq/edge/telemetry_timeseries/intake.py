@@ -10,10 +10,12 @@ from farmiq import outbox
 from farmiq.contracts import event_types
 from farmiq.contracts.telemetry import TelemetryIngested, TelemetryLoss, pack_of
 from farmiq.contracts.timestamps import from_us
+from farmiq.edge.own_events import append_own, naming
 from farmiq.edge.telemetry_timeseries import store
 from farmiq.edge.telemetry_timeseries.liveness import Heard, gather
 from farmiq.edge.telemetry_timeseries.priorities import PRIORITY, PRIORITY_LOSS
 from farmiq.edge.telemetry_timeseries.sync_mode import SyncPlan, to_tell
+from farmiq.kit.ids import Naming
 from farmiq.kit.postgres import Connection
 from farmiq.timeseries import station_losses
 from farmiq.timeseries import store as measurements
@@ -22,7 +24,7 @@ from farmiq.timeseries.announcement import with_due_times
 from farmiq.timeseries.coverage import Span, contiguous_to
 from farmiq.timeseries.rollup import Bucket
 from farmiq.timeseries.samples import SingleReading, StreamBatch
-from farmiq.timeseries.stream import Coverage, Origin, StreamKey
+from farmiq.timeseries.stream import Coverage, Origin, StreamKey, StreamLimit
 
 RAW = SyncPlan()
 
@@ -36,12 +38,15 @@ class Mark(msgspec.Struct, frozen=True):
     above: list[tuple[int, int]]
 
 
-async def lock_streams(connection: Connection, wanted: Mapping[StreamKey, Origin]) -> dict[StreamKey, Coverage]:
-    """The streams of everything that a transaction is about to store, with what is there of each.
+async def lock_streams(
+    connection: Connection, wanted: Mapping[StreamKey, Origin], limit: StreamLimit | None = None
+) -> dict[StreamKey, Coverage]:
+    """The streams of everything that a transaction is about to store, with what is there of each. New ones that would be beyond
+    the limit are left out.
 
     All at once and before anything else is locked: two replicas that took them one by one could wait for each other.
     """
-    return await measurements.lock_streams(connection, wanted)
+    return await measurements.lock_streams(connection, wanted, limit)
 
 
 async def store_batches(
@@ -54,13 +59,14 @@ async def store_batches(
     """Store node batches, each with its trace id. Answers in the same order."""
     touched: set[Bucket] = set()
     admissions = await admit_batches(connection, [item for item, _ in batches], received_at, locked, touched)
-    if sync.has_raw:
+    if sync.has_raw and any(admission.stored for admission in admissions):
+        names = await naming(connection)
         packs = [
-            _pack(item, trace_id, span)
+            _pack(item, trace_id, span, names)
             for (item, trace_id), admission in zip(batches, admissions, strict=True)
             for span in admission.stored
         ]
-        await outbox.append(connection, packs)
+        await append_own(connection, packs)
     await _mark_unsent(connection, touched, received_at, sync)
     return admissions
 
@@ -124,14 +130,17 @@ def _mark(stream_id: UUID, origin: Origin, filled: list[Span], ranges_max: int) 
     return Mark(stream_id, origin.device_id, acked_seq, above[:ranges_max])
 
 
-def _pack(item: StreamBatch, trace_id: str, span: Span) -> outbox.Event:
+def _pack(item: StreamBatch, trace_id: str, span: Span, names: Naming) -> outbox.Event:
     batch, (first, end) = item.batch, span
+    at, stream_id = from_us(batch.t[first - batch.seq0]), batch.stream_id
     return _event(
         item.origin,
         # Derived, so that the same run sent again after a restored backup is the same event to the cloud.
-        uuid5(batch.stream_id, f"{first}-{end - 1}"),
+        names.name(
+            at, lambda: uuid5(stream_id, f"{first}-{end - 1}"), "pack", item.origin.tenant_id, stream_id, first, end
+        ),
         event_types.TELEMETRY_BATCH_INGESTED,
-        from_us(batch.t[first - batch.seq0]),
+        at,
         trace_id,
         pack_of(batch, first, end - 1),
         PRIORITY[batch.lane],

@@ -20,10 +20,12 @@ from farmiq.edge.vision_inference.model_store import newest
 from farmiq.edge.vision_inference.store import Result
 from farmiq.kit.http_server import ApiError
 from farmiq.kit.postgres import Connection, Pool
+from farmiq.kit.tenant_reads import read_as
 from farmiq.outbox.wakeup import Wakeup
 from farmiq.timeseries.asking import asking
 from farmiq.timeseries.paging import CURSOR_LENGTH_MAX, cursor
 from farmiq.timeseries.parameters import After, AnyDevice, From, Tenant, To, position, refused, time_range
+from farmiq.timeseries.record_routes import record_routes
 
 ASKED_AT_ONCE_MAX = 1000
 
@@ -114,7 +116,7 @@ def inference_routes(pool: Pool, guards: list[Any], wakeup: Wakeup) -> list[Any]
         }
         filters = {name: value for name, value in given.items() if value is not None}
         times = (EARLIEST, LATEST) if since is None and until is None else time_range(since, until)
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             found = await store.results_page(connection, tenant_id, filters, times, position(after, AfterRow), limit)
         return ResultPage(found, cursor(AfterRow(found[-1].occurred_at, found[-1].id)) if len(found) == limit else None)
 
@@ -128,7 +130,7 @@ def inference_routes(pool: Pool, guards: list[Any], wakeup: Wakeup) -> list[Any]
         """
         if about is not None:
             return await _jobs_about(pool, tenant_id, about, in_state, after)
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             found = await store.jobs_page(connection, tenant_id, in_state, position(after, AfterRow), limit)
         ended = cursor(AfterRow(found[-1].requested_at, found[-1].id)) if len(found) == limit else None
         return JobPage([view(job) for job in found], ended)
@@ -136,7 +138,7 @@ def inference_routes(pool: Pool, guards: list[Any], wakeup: Wakeup) -> list[Any]
     @get("/api/v1/inference/jobs/{job_id:uuid}", guards=guards, tags=["jobs"])
     async def job(job_id: FromPath[UUID], tenant_id: Tenant) -> JobView:
         """One job."""
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             found = await store.one_job(connection, job_id, tenant_id)
         if found is None:
             raise ApiError(404, "unknown_job", f"This tenant has no job {job_id}, or no longer")
@@ -157,7 +159,7 @@ def inference_routes(pool: Pool, guards: list[Any], wakeup: Wakeup) -> list[Any]
         known = {picture.media_id for picture in pictures}
         return JobsAccepted(job_ids, [one for one in data.media_ids or () if one not in known], ended)
 
-    return [results, jobs, job, look_again]
+    return [results, jobs, job, look_again, *record_routes(pool, guards, {"results": store.RESULTS})]
 
 
 def view(job: Job) -> JobView:
@@ -169,7 +171,7 @@ async def _jobs_about(
 ) -> JobPage:
     if in_state is not None or after is not None or len(media_ids) > ASKED_AT_ONCE_MAX:
         raise refused(f"Give at most {ASKED_AT_ONCE_MAX} times `media_id`, and neither `state` nor `after` with it")
-    async with asking(pool) as connection:
+    async with read_as(pool, tenant_id) as connection:
         found = await store.jobs_about(connection, tenant_id, media_ids)
     return JobPage([view(job) for job in found], None)
 

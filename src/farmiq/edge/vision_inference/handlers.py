@@ -9,6 +9,7 @@ from farmiq.contracts import event_types
 from farmiq.contracts.inference import InferenceCompleted
 from farmiq.edge.alerts import about_picture, raise_alert
 from farmiq.edge.media_store import store as media
+from farmiq.edge.own_events import append_own, naming
 from farmiq.edge.vision_inference import store
 from farmiq.edge.vision_inference.at_work import AtWork
 from farmiq.edge.vision_inference.job import Job, event_id_of, result_id_of
@@ -17,6 +18,7 @@ from farmiq.edge.vision_inference.store import Result
 from farmiq.edge.vision_inference.verdicts import ABANDONED, Again, GivenUp, Trouble, after_lease
 from farmiq.edge.weighvision_session import intake as sessions
 from farmiq.edge.weighvision_session.events import InferenceResult
+from farmiq.kit.ids import Naming
 from farmiq.kit.postgres import Connection, Pool
 
 # As a picture's own event: it is small, and the session's end waits for it.
@@ -34,7 +36,7 @@ async def complete(pool: Pool, job: Job, seen: Seen, by: AtWork, at: datetime) -
             return False
         result = _result(job, await _session_now(connection, job), seen, by.version, at)
         if await store.add_result(connection, result):
-            await outbox.append(connection, [completed(result)])
+            await append_own(connection, [completed(result, job.media_id, await naming(connection))])
             await sessions.inference_completed(connection, _told(job, result, by.generation), at)
         return True
 
@@ -65,7 +67,7 @@ async def rescue(pool: Pool, attempts_max: int) -> list[tuple[Job, Again | Given
         return rescued
 
 
-def completed(result: Result) -> outbox.Event:
+def completed(result: Result, media_id: UUID, names: Naming) -> outbox.Event:
     assert result.predicted_weight_kg is not None  # noqa: S101 - a model that says nothing makes no result
     assert result.confidence is not None  # noqa: S101 - as above
     payload = InferenceCompleted(
@@ -77,7 +79,7 @@ def completed(result: Result) -> outbox.Event:
         predicted_size=result.predicted_size,
     )
     return outbox.Event(
-        id=event_id_of(result.id),
+        id=event_id_of(result.id, result.tenant_id, media_id, names),
         tenant_id=result.tenant_id,
         farm_id=result.farm_id,
         barn_id=result.barn_id,

@@ -8,6 +8,7 @@ import asyncpg
 from msgspec import Struct
 
 from farmiq.contracts import event_types
+from farmiq.kit.ids import Naming, time_of
 from farmiq.timeseries.stream import Origin
 
 State = Literal["pending", "running", "done", "failed"]
@@ -61,5 +62,12 @@ def result_id_of(media_id: UUID, model_version: str) -> UUID:
     return uuid5(media_id, model_version)
 
 
-def event_id_of(result_id: UUID) -> UUID:
-    return uuid5(result_id, event_types.INFERENCE_COMPLETED)
+def event_id_of(result_id: UUID, tenant_id: str, media_id: UUID, names: Naming) -> UUID:
+    """The time is the picture's, as its own id has it: that of the work would be another one when it is done again."""
+    return names.name(
+        time_of(media_id),
+        lambda: uuid5(result_id, event_types.INFERENCE_COMPLETED),
+        event_types.INFERENCE_COMPLETED,
+        tenant_id,
+        result_id,
+    )

@@ -15,6 +15,7 @@ from farmiq.edge.vision_inference.model_store import Registered
 from farmiq.edge.vision_inference.sources import ModelMissing
 from farmiq.kit.http_server import ApiError
 from farmiq.kit.postgres import Pool
+from farmiq.kit.tenant_reads import ALL_TENANTS, read_as
 from farmiq.outbox.wakeup import Wakeup
 from farmiq.timeseries.asking import asking
 
@@ -69,7 +70,7 @@ def model_routes(pool: Pool, models: Models, guards: list[Any], wakeup: Wakeup) 
     @get("/api/v1/inference/models", guards=guards, tags=["models"])
     async def registered() -> ModelList:
         """Models that were put to work here, the newest first, each with its card."""
-        async with asking(pool) as connection:
+        async with read_as(pool, ALL_TENANTS) as connection:
             found = await model_store.newest_first(connection, SHOWN_MAX)
         return ModelList([view(one, found[0]) for one in found])
 

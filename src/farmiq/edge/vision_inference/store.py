@@ -11,6 +11,7 @@ from farmiq.contracts.timestamps import LATEST
 from farmiq.edge.media_store.picture import Picture
 from farmiq.edge.vision_inference.job import AGAIN, LIVE, Job, Lane, State, job_id_of, job_of
 from farmiq.edge.vision_inference.verdicts import Trouble
+from farmiq.kit.day_digests import RESULT_CONTENT, Digested
 from farmiq.kit.postgres import Connection
 
 COUNTED_MAX: Final = 50_000
@@ -31,7 +32,7 @@ _ONCE: Final = _ADD + "ON CONFLICT DO NOTHING"
 _AGAIN: Final = (
     _ADD
     + """
-ON CONFLICT (id) DO UPDATE SET
+ON CONFLICT (id, tenant_id) DO UPDATE SET
   state = 'pending', lane = CASE WHEN inference_jobs.state = 'pending' THEN inference_jobs.lane ELSE excluded.lane END,
   model_version = excluded.model_version, session_id = excluded.session_id, attempt_count = 0, next_attempt_at = now(),
   claim_token = inference_jobs.claim_token + 1, claimed_by = NULL, lease_expires_at = NULL, last_error_code = NULL,
@@ -92,6 +93,8 @@ UNION ALL SELECT 'running', count(*) FROM (SELECT FROM inference_jobs WHERE stat
 UNION ALL SELECT 'failed', count(*) FROM (SELECT FROM inference_jobs WHERE state = 'failed' LIMIT $1) AS failed
 """
 _HAS_FAILED: Final = "SELECT EXISTS (SELECT FROM inference_jobs WHERE tenant_id = $1 AND state = 'failed')"
+
+RESULTS: Final = Digested("inference_results", at="occurred_at", state="model_version", content=RESULT_CONTENT)
 
 
 class Result(Struct, frozen=True, kw_only=True):

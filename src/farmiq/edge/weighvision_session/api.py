@@ -19,10 +19,11 @@ from farmiq.kit.clock import Clock
 from farmiq.kit.day_digests import DayDigests
 from farmiq.kit.http_server import ApiError, require_bearer
 from farmiq.kit.postgres import Pool
+from farmiq.kit.tenant_reads import read_as
 from farmiq.outbox import Announcer
-from farmiq.timeseries.asking import asking
 from farmiq.timeseries.paging import cursor
 from farmiq.timeseries.parameters import After, AnyDevice, From, Tenant, To, position, time_range
+from farmiq.timeseries.record_routes import record_routes
 
 AnyStatus = Annotated[Literal["created", "finalized", "cancelled"] | None, QueryParameter()]
 AnyBatch = Annotated[str | None, QueryParameter(pattern=ID_PATTERN, max_length=64)]
@@ -85,7 +86,7 @@ def routes(pool: Pool, admin_token: str, clock: Clock, announcer: Announcer, kep
             since=lower,
             until=upper,
         )
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             page = await questions.page(connection, wanted, position(after, AfterSession), limit)
             tallies = await media.pictures_of(connection, tenant_id, [kept.id for _, kept in page])
         ended = cursor(AfterSession(page[-1][0], page[-1][1].id)) if len(page) == limit else None
@@ -96,7 +97,7 @@ def routes(pool: Pool, admin_token: str, clock: Clock, announcer: Announcer, kep
         tenant_id: Tenant, device_id: AnyDevice = None, since: From = None, until: To = None
     ) -> DayDigests:
         """How many sessions began on each day, by station and status, with a digest of which they are: for comparing tiers."""
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id) as connection:
             found = await questions.DIGESTED.days(connection, tenant_id, device_id, *time_range(since, until))
         return replace(found, kept_since=clock.now() - kept)
 
@@ -118,11 +119,12 @@ def routes(pool: Pool, admin_token: str, clock: Clock, announcer: Announcer, kep
         await handlers.finalize(pool, order(tenant_id, session_id, data.reason), data.final_weight_kg)
         return await _detail(pool, tenant_id, session_id)
 
-    return [sessions, session_days, session, attach, finalize]
+    weights = record_routes(pool, guards, {"weights": questions.RECORDED_WEIGHTS})
+    return [sessions, session_days, session, attach, finalize, *weights]
 
 
 async def _detail(pool: Pool, tenant_id: str, session_id: UUID) -> SessionDetail:
-    async with asking(pool) as connection:
+    async with read_as(pool, tenant_id) as connection:
         kept = await questions.one(connection, tenant_id, session_id)
         if kept is None:
             raise ApiError(404, "unknown_session", f"This tenant has no session {session_id}")

@@ -6,9 +6,9 @@ from uuid import UUID
 
 import msgspec
 
-from farmiq import outbox
 from farmiq.edge.alerts import Kind, close_alert, raise_alert
 from farmiq.edge.media_store import intake as media
+from farmiq.edge.own_events import append_own, naming
 from farmiq.edge.weighvision_session import store
 from farmiq.edge.weighvision_session.intake import PICTURES_MAX, SESSION_FULL
 from farmiq.edge.weighvision_session.kept import Kept
@@ -74,13 +74,13 @@ async def attach(pool: Pool, order: Order, media_id: UUID) -> None:
             raise ApiError(409 if bound.picture else 404, bound.refusal or "unknown_media", _why_not(bound.picture))
         if media_id in kept.session.pictures:
             return
-        if await store.is_full(connection, session_id, media_id, PICTURES_MAX):
+        if await store.is_full(connection, kept.key, media_id, PICTURES_MAX):
             raise ApiError(409, SESSION_FULL, f"A session has at most {PICTURES_MAX} pictures")
         picture = Picture(stored_at=bound.picture.whole_since)
-        await store.add_picture(connection, session_id, media_id, picture, attached_at=now)
+        await store.add_picture(connection, kept.key, media_id, picture, attached_at=now)
         await _note(connection, order, new_id(), "attach", media_id)
-        await outbox.append(connection, [attached(kept.subject, media_id, now)])
-        await store.touch(connection, [session_id], now)
+        await append_own(connection, [attached(kept.subject, media_id, now, await naming(connection))])
+        await store.touch(connection, [kept.key], now)
 
 
 async def finalize(pool: Pool, order: Order, final_weight_kg: float | None) -> None:
@@ -103,10 +103,10 @@ def alert_key(session_id: UUID) -> str:
 
 async def _own(connection: Connection, order: Order) -> Kept:
     """The session, locked. Another tenant's does not exist here."""
-    owner = (await store.lock(connection, [order.session_id])).get(order.session_id)
-    if owner is None or owner.tenant_id != order.tenant_id:
+    key = (order.tenant_id, order.session_id)
+    if not await store.lock(connection, [key]):
         raise ApiError(404, "unknown_session", f"This tenant has no session {order.session_id}")
-    return (await store.read(connection, [order.session_id]))[0]
+    return (await store.read(connection, [key]))[0]
 
 
 async def _note(
@@ -116,7 +116,7 @@ async def _note(
     await store.add_operation(
         connection,
         operation_id,
-        order.session_id,
+        (order.tenant_id, order.session_id),
         action,
         order.at,
         media_id=media_id,
@@ -136,7 +136,7 @@ def _why_not(picture: object) -> str:
 async def _look(connection: Connection, kept: Kept, now: datetime, patience: Patience) -> Looked:
     session, told = kept.session, kept.told
     judgement = judge(session, kept.heard, kept.incomplete_since, told, now, patience)
-    telling = ending(kept.subject, session, told) if judgement.is_to_be_told else None
+    telling = ending(kept.subject, session, told, await naming(connection)) if judgement.is_to_be_told else None
     if telling is not None:
         event, told = telling
         await append_ending(connection, event)

@@ -43,18 +43,18 @@ async def take(
     if not events:
         return []
     owners = await store.open_sessions(
-        connection, {event.session_id: (event.origin, trace_id) for event, trace_id in reversed(events)}, received_at
+        connection, {_key(event): (event.origin, trace_id) for event, trace_id in reversed(events)}, received_at
     )
-    kept = {one.id: one for one in await store.read(connection, list(owners))}
-    answers = [_refusal(event, kept[event.session_id]) for event, _ in events]
+    kept = {one.key: one for one in await store.read(connection, list(owners))}
+    answers = [_refusal(event, kept[_key(event)]) for event, _ in events]
     taken = [traced for traced, refusal in zip(events, answers, strict=True) if refusal is None]
     weighed = [(event, event.said) for event, _ in taken if isinstance(event.said, WeightRecorded)]
     heard_of = await store.add_weights(connection, weighed, received_at)
     told: list[outbox.Event] = []
-    for session_id, own in _by_session(taken).items():
-        before = kept[session_id]
+    for key, own in _by_session(taken).items():
+        before = kept[key]
         after = _joined(before.session, own, stored or {})
-        if after != before.session or session_id in heard_of:
+        if after != before.session or key in heard_of:
             await _save(connection, before, after, received_at)
         told += [event for word, trace in own if (event := forwarded(word, after, trace)) is not None]
         for closing in _replaced(before, after, own):
@@ -68,21 +68,20 @@ async def picture_stored(connection: Connection, picture: StoredPicture) -> None
     origin, media_id = picture.origin, picture.media_id
     naming = set(await store.naming(connection, origin.tenant_id, media_id))
     if picture.session_id is not None:
-        owners = await store.open_sessions(
-            connection, {picture.session_id: (origin, picture.trace_id)}, picture.stored_at
-        )
-        if owners[picture.session_id].is_same_device(origin):
-            naming.add(picture.session_id)
+        key = (origin.tenant_id, picture.session_id)
+        owners = await store.open_sessions(connection, {key: (origin, picture.trace_id)}, picture.stored_at)
+        if owners[key].is_same_device(origin):
+            naming.add(key)
         else:
             log.warning(
                 "picture_binding_refused", session_id=picture.session_id, media_id=media_id, device_id=origin.device_id
             )
     await store.lock(connection, sorted(naming))
-    for session_id in sorted(naming):
-        if await store.is_full(connection, session_id, media_id, PICTURES_MAX):
-            log.warning("picture_binding_refused", session_id=session_id, media_id=media_id, code=SESSION_FULL)
+    for key in sorted(naming):
+        if await store.is_full(connection, key, media_id, PICTURES_MAX):
+            log.warning("picture_binding_refused", session_id=key[1], media_id=media_id, code=SESSION_FULL)
             continue
-        await store.add_picture(connection, session_id, media_id, Picture(stored_at=picture.stored_at))
+        await store.add_picture(connection, key, media_id, Picture(stored_at=picture.stored_at))
     await store.touch(connection, sorted(naming), picture.stored_at)
 
 
@@ -102,16 +101,16 @@ async def inference_completed(connection: Connection, result: InferenceResult, a
         await store.touch(connection, naming, at)
 
 
-async def unfinished(connection: Connection, session_ids: Sequence[UUID]) -> set[UUID]:
+async def unfinished(connection: Connection, keys: Sequence[store.Key]) -> set[store.Key]:
     """Which of these sessions are not over: whoever deletes old pictures keeps theirs. One never heard of is not over either."""
-    return await store.unfinished(connection, session_ids)
+    return await store.unfinished(connection, keys)
 
 
 async def refusals(connection: Connection, events: Sequence[SessionEvent]) -> list[str | None]:
     """Those that `take` is going to refuse, as far as can be said without a lock: before anything else is done for them."""
-    owners = await store.owners(connection, [event.session_id for event in events])
+    owners = await store.owners(connection, [_key(event) for event in events])
     return [
-        None if (owner := owners.get(event.session_id)) is None or owner.is_same_device(event.origin) else OTHER_DEVICE
+        None if (owner := owners.get(_key(event))) is None or owner.is_same_device(event.origin) else OTHER_DEVICE
         for event in events
     ]
 
@@ -123,10 +122,14 @@ def _refusal(event: SessionEvent, kept: Kept) -> str | None:
     return SESSION_FULL if is_new_picture and len(kept.session.pictures) >= PICTURES_MAX else None
 
 
-def _by_session(events: Sequence[Traced]) -> dict[UUID, list[Traced]]:
-    sessions: dict[UUID, list[Traced]] = {}
+def _key(event: SessionEvent) -> store.Key:
+    return event.origin.tenant_id, event.session_id
+
+
+def _by_session(events: Sequence[Traced]) -> dict[store.Key, list[Traced]]:
+    sessions: dict[store.Key, list[Traced]] = {}
     for event, trace_id in events:
-        sessions.setdefault(event.session_id, []).append((event, trace_id))
+        sessions.setdefault(_key(event), []).append((event, trace_id))
     return sessions
 
 
@@ -139,7 +142,7 @@ def _joined(session: Session, events: Sequence[Traced], stored: StoredAt) -> Ses
 async def _save(connection: Connection, before: Kept, after: Session, at: datetime) -> None:
     for media_id, picture in after.pictures.items():
         if picture != before.session.pictures.get(media_id):
-            await store.add_picture(connection, before.id, media_id, picture)
+            await store.add_picture(connection, before.key, media_id, picture)
     await store.save(connection, before, after, at)
 
 

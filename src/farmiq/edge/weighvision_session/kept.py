@@ -32,6 +32,10 @@ class Kept(msgspec.Struct, frozen=True):
     trace_id: str | None
 
     @property
+    def key(self) -> tuple[str, UUID]:
+        return self.origin.tenant_id, self.id
+
+    @property
     def subject(self) -> Subject:
         return Subject(self.id, self.origin, self.trace_id)
 

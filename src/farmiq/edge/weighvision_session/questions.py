@@ -9,7 +9,7 @@ import msgspec
 from farmiq.contracts.timestamps import EARLIEST, LATEST
 from farmiq.edge.weighvision_session import store
 from farmiq.edge.weighvision_session.kept import Kept
-from farmiq.kit.day_digests import SESSION_CONTENT, Digested
+from farmiq.kit.day_digests import SESSION_CONTENT, WEIGHT_CONTENT, Digested
 from farmiq.kit.postgres import Connection
 
 ROWS_MAX = 1000
@@ -22,27 +22,38 @@ _PAGE = """
        AND (incomplete_since IS NOT NULL OR NOT $8) AND ($10::text IS NULL OR batch_id = $10)
      ORDER BY begun_at DESC, id DESC LIMIT $9
 """
-_MINE = "SELECT id FROM weight_sessions WHERE tenant_id = $1 AND id = $2"
 _WEIGHTS = """
     SELECT event_id, occurred_at, weight_kg, received_at FROM session_weights
-     WHERE session_id = $1 ORDER BY occurred_at DESC, event_id DESC LIMIT $2
+     WHERE tenant_id = $1 AND session_id = $2 ORDER BY occurred_at DESC, event_id DESC LIMIT $3
 """
 _BINDINGS = """
-    SELECT media_id, announced_at, attached_at, stored_at FROM session_pictures WHERE session_id = $1 ORDER BY media_id
+    SELECT media_id, announced_at, attached_at, stored_at FROM session_pictures
+     WHERE tenant_id = $1 AND session_id = $2 ORDER BY media_id
 """
 _RESULTS = """
     SELECT id, media_id, predicted_weight_kg, confidence, model_version, occurred_at
-      FROM (SELECT * FROM session_results WHERE session_id = $1
+      FROM (SELECT * FROM session_results WHERE tenant_id = $1 AND session_id = $2
             UNION
-            SELECT result.* FROM session_pictures AS picture JOIN session_results AS result USING (media_id)
-             WHERE picture.session_id = $1) AS result
-     WHERE tenant_id = $2 ORDER BY occurred_at DESC, id DESC LIMIT $3
+            SELECT result.* FROM session_pictures AS picture JOIN session_results AS result USING (tenant_id, media_id)
+             WHERE picture.tenant_id = $1 AND picture.session_id = $2) AS result
+     ORDER BY occurred_at DESC, id DESC LIMIT $3
 """
 _OPERATIONS = """
     SELECT id, action, media_id, reason, done_at FROM session_operations
-     WHERE session_id = $1 ORDER BY done_at DESC, id DESC LIMIT $2
+     WHERE tenant_id = $1 AND session_id = $2 ORDER BY done_at DESC, id DESC LIMIT $3
 """
 
+RECORDED_WEIGHTS = Digested(
+    """
+    (SELECT weight.event_id AS id, session_id, tenant_id, session.device_id, weight.occurred_at, weight.weight_kg
+       FROM session_weights AS weight
+       JOIN (SELECT tenant_id, id AS session_id, device_id FROM weight_sessions) AS session USING (tenant_id, session_id))
+       AS weights
+    """,
+    at="occurred_at",
+    state="'recorded'",
+    content=WEIGHT_CONTENT,
+)
 DIGESTED = Digested("weight_sessions", at="begun_at", state="status", content=SESSION_CONTENT)
 
 
@@ -76,28 +87,26 @@ async def page(
         limit,
         wanted.batch_id,
     )
-    kept = {one.id: one for one in await store.read(connection, [row["id"] for row in rows])}
+    kept = {one.id: one for one in await store.read(connection, [(wanted.tenant_id, row["id"]) for row in rows])}
     return [(row["begun_at"], kept[row["id"]]) for row in rows if row["id"] in kept]
 
 
 async def one(connection: Connection, tenant_id: str, session_id: UUID) -> Kept | None:
-    if await connection.fetchval(_MINE, tenant_id, session_id) is None:
-        return None
-    found = await store.read(connection, [session_id])
+    found = await store.read(connection, [(tenant_id, session_id)])
     return found[0] if found else None
 
 
 async def weights(connection: Connection, kept: Kept) -> list[asyncpg.Record]:
-    return await connection.fetch(_WEIGHTS, kept.id, ROWS_MAX)
+    return await connection.fetch(_WEIGHTS, *kept.key, ROWS_MAX)
 
 
 async def bindings(connection: Connection, kept: Kept) -> list[asyncpg.Record]:
-    return await connection.fetch(_BINDINGS, kept.id)
+    return await connection.fetch(_BINDINGS, *kept.key)
 
 
 async def results(connection: Connection, kept: Kept) -> list[asyncpg.Record]:
-    return await connection.fetch(_RESULTS, kept.id, kept.origin.tenant_id, ROWS_MAX)
+    return await connection.fetch(_RESULTS, *kept.key, ROWS_MAX)
 
 
 async def operations(connection: Connection, kept: Kept) -> list[asyncpg.Record]:
-    return await connection.fetch(_OPERATIONS, kept.id, ROWS_MAX)
+    return await connection.fetch(_OPERATIONS, *kept.key, ROWS_MAX)

@@ -23,12 +23,13 @@ from farmiq.contracts.weighvision import (
 from farmiq.edge.weighvision_session.ending import REPLACED, Ending, Told, digest_of, ending_of
 from farmiq.edge.weighvision_session.events import SessionEvent
 from farmiq.edge.weighvision_session.session import Closing, Session
+from farmiq.kit.ids import Naming, time_of
 from farmiq.timeseries.stream import Origin
 
 # Few, small, and what people wait for: ahead of samples, behind declared losses.
 PRIORITY: Final = 15
 
-# Frozen: the ids of everything that the edge ever told by itself are derived from these.
+# Frozen: the ids of everything that 0.1.0 told by itself are derived from these.
 ENDINGS: Final = UUID("0c2b4a53-94f2-5c0e-8d0c-6a3f3f8f5d1e")
 BINDINGS: Final = UUID("a2b7f7f0-31f5-5f53-9a86-0b6a6d2f7c44")
 
@@ -55,14 +56,25 @@ def forwarded(event: SessionEvent, session: Session, trace_id: str) -> outbox.Ev
     return None
 
 
-def ending(subject: Subject, session: Session, told: Told | None) -> tuple[outbox.Event, Told] | None:
+def ending(subject: Subject, session: Session, told: Told | None, names: Naming) -> tuple[outbox.Event, Told] | None:
     """The end of the session, and what the cloud has then been told. None while there is no end."""
     revision = 1 if told is None else told.revision + 1
     payload, digest, ended = ending_of(session, revision), digest_of(session), session.ended
     if payload is None or digest is None or ended is None:
         return None
     is_first = told is None or told.event_id != ended.event_id
-    event_id = ended.event_id if is_first else uuid5(ENDINGS, f"{subject.session_id}/{revision}/{digest}")
+    parts = (subject.session_id, revision, digest)
+    event_id = (
+        ended.event_id
+        if is_first
+        else names.name(
+            ended.at,
+            lambda: uuid5(ENDINGS, f"{subject.session_id}/{revision}/{digest}"),
+            "ending",
+            subject.origin.tenant_id,
+            *parts,
+        )
+    )
     return _event(subject, event_id, _type_of(payload), ended.at, payload), Told(ended.event_id, digest, revision)
 
 
@@ -81,9 +93,17 @@ def replaced(subject: Subject, word: Closing) -> outbox.Event:
     return _event(subject, word.event_id, _type_of(payload), word.at, payload)
 
 
-def attached(subject: Subject, media_id: UUID, at: datetime) -> outbox.Event:
+def attached(subject: Subject, media_id: UUID, at: datetime, names: Naming) -> outbox.Event:
     """An operator bound a picture: to the cloud as if the station had announced it."""
-    event_id = uuid5(BINDINGS, f"{subject.session_id}/{media_id}")
+    session_id = subject.session_id
+    event_id = names.name(
+        time_of(media_id),
+        lambda: uuid5(BINDINGS, f"{session_id}/{media_id}"),
+        "binding",
+        subject.origin.tenant_id,
+        session_id,
+        media_id,
+    )
     return _event(subject, event_id, event_types.IMAGE_CAPTURED, at, ImageCaptured(media_id=media_id))
 
 

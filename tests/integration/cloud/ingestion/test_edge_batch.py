@@ -31,6 +31,7 @@ SERVICE = "cloud-ingestion"
 ROUTE = "/api/v1/edge/batch"
 QUEUE = bus.TELEMETRY_INGEST_QUEUE
 TOKEN = secrets.token_urlsafe(24)
+ADMIN_TOKEN = "for-this-test-only"
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 
 
@@ -84,7 +85,7 @@ def amqp_url(new_vhost: NewVirtualHost) -> str:
 
 @pytest_asyncio.fixture
 async def api(edge: None, cloud_url: str, amqp_url: str) -> AsyncIterator[aiohttp.ClientSession]:
-    settings = {"DATABASE_URL": cloud_url, "AMQP_URL": amqp_url}
+    settings = {"DATABASE_URL": cloud_url, "AMQP_URL": amqp_url, "ADMIN_TOKEN": ADMIN_TOKEN}
     async with running(serve, SERVICE, settings) as url, aiohttp.ClientSession(url) as session:
         await until_ready(session)
         yield session
@@ -127,6 +128,52 @@ async def test_what_comes_again_is_a_duplicate_and_not_published_again(
     assert (answer["accepted"], answer["duplicates"]) == (1, 2)
     ids = [str(envelope.event_id) for envelope in await take_all(amqp_url, QUEUE)]
     assert ids == [first["event_id"], second["event_id"]]
+
+
+async def test_a_known_id_with_other_content_is_rejected_and_never_called_a_duplicate(
+    api: aiohttp.ClientSession, cloud_pool: Pool, amqp_url: str
+) -> None:
+    known = event()
+    await post(api, batch(known))
+    others = [
+        known | {"device_id": "node-2"},
+        known | {"event_type": "pump.alarm"},
+        known | {"occurred_at": "2026-01-01T10:00:01Z"},
+        known | {"payload": known["payload"] | {"metric_value": 26.5}},
+    ]
+    for other in others:
+        _, answer, _ = await post(api, batch(other))
+        assert [(result["status"], result["code"]) for result in answer["results"]] == [("rejected", "event_id_reused")]
+    same = known | {"trace_id": "trace-2", "payload": dict(reversed(known["payload"].items()))}
+    _, answer, _ = await post(api, batch(others[0], others[3], same, event()))
+    assert statuses(answer) == ["rejected", "rejected", "duplicate", "accepted"]
+    assert len(await take_all(amqp_url, QUEUE)) == 2
+    row = await cloud_pool.fetchrow(
+        "SELECT edge_cluster_id FROM ingest_dedupe WHERE event_id = $1", UUID(known["event_id"])
+    )
+    assert row is not None
+    assert row["edge_cluster_id"] == "edge-1"
+
+
+async def test_one_id_twice_in_a_batch_with_different_content_is_accepted_once_and_rejected_once(
+    api: aiohttp.ClientSession, amqp_url: str
+) -> None:
+    first = event()
+    _, answer, _ = await post(api, batch(first, first | {"device_id": "node-2"}, first))
+    assert statuses(answer) == ["accepted", "rejected", "duplicate"]
+    assert [envelope.device_id for envelope in await take_all(amqp_url, QUEUE)] == ["node-1"]
+
+
+async def test_a_dedupe_row_of_an_earlier_release_counts_as_the_same_event(
+    api: aiohttp.ClientSession, cloud_pool: Pool, amqp_url: str
+) -> None:
+    known = event()
+    await cloud_pool.execute(
+        "INSERT INTO ingest_dedupe (tenant_id, event_id) VALUES ('demo', $1)", UUID(known["event_id"])
+    )
+    _, answer, _ = await post(api, batch(known))
+    assert statuses(answer) == ["duplicate"]
+    assert await take_all(amqp_url, QUEUE) == []
 
 
 async def test_the_same_id_of_another_tenant_is_another_event(api: aiohttp.ClientSession, amqp_url: str) -> None:
@@ -279,7 +326,7 @@ async def test_the_figures_of_this_replica(api: aiohttp.ClientSession) -> None:
     good = event()
     await post(api, batch(good, 17))
     await post(api, batch(good))
-    async with api.get("/api/v1/ingestion/stats") as answer:
+    async with api.get("/api/v1/ingestion/stats", headers={"authorization": f"Bearer {ADMIN_TOKEN}"}) as answer:
         stats = await answer.json()
     assert {name: stats[name] for name in ("batches", "accepted", "duplicates", "rejected")} == {
         "batches": 2,

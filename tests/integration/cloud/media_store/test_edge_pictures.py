@@ -146,6 +146,17 @@ async def test_an_id_is_not_used_twice(cloud: MediaCloud) -> None:
     assert await cloud.store.get(cloud.bucket, await cloud.key(one), bytes_max=1_000_000) == one.body
 
 
+async def test_an_id_of_another_devices_picture_is_refused_before_it_is_there_too(cloud: MediaCloud) -> None:
+    one = shot()
+    await cloud.presign(one)
+
+    status, answer = await cloud.presign(shot(media_id=one.media_id, device_id="station-2"))
+
+    assert (status, answer["error"]["code"]) == (409, "media_conflict")
+    assert await cloud.pool.fetchval("SELECT device_id FROM media_objects WHERE id = $1", one.media_id) == "station-1"
+    await cloud.send(one)
+
+
 async def test_a_wish_that_was_changed_before_the_upload_counts_as_it_was_said_last(cloud: MediaCloud) -> None:
     first = shot()
     await cloud.upload(first)

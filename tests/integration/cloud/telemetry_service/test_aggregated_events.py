@@ -20,6 +20,7 @@ from farmiq.contracts.telemetry import TelemetryAggregated, pack_of
 from farmiq.contracts.timestamps import from_us
 from farmiq.kit.amqp import BusAway, Publisher
 from farmiq.kit.amqp_inspection import connected
+from farmiq.kit.ids import Naming
 from farmiq.kit.postgres import Pool
 from support.bus_queue import bind, take_all
 from support.cloud_storing import delivery, store_all
@@ -29,6 +30,7 @@ from support.telemetry import NOW, START_US, batch_of, bus_body
 QUEUE = "test.told.queue"
 GRACE = timedelta(seconds=60)
 LATER = NOW + GRACE
+NAMES = Naming(b"secret", None)
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -249,6 +251,6 @@ def test_the_same_bucket_is_the_same_message_byte_for_byte() -> None:
         "window": "1h", "bucket_start_at": NOW, "bucket_end_at": NOW + timedelta(hours=1), "count": 3, "sum_value": 6.0,
         "min_value": 1.0, "max_value": 3.0, "is_from_edge": False,
     }  # fmt: skip
-    assert message_of(row) == message_of(dict(row))
+    assert message_of(row, NAMES) == message_of(dict(row), NAMES)
     changed = [row | {"count": 4}, row | {"is_from_edge": True}, row | {"device_id": "e"}, row | {"window": "1d"}]
-    assert len({message_of(one).message_id for one in (row, *changed)}) == 5
+    assert len({message_of(one, NAMES).message_id for one in (row, *changed)}) == 5

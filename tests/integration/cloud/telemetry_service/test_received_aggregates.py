@@ -115,7 +115,7 @@ def mixture(stream: UUID) -> list[Delivery]:
 async def test_in_any_order_and_delivered_again_the_tables_are_the_same(cloud_pool: Pool) -> None:
     deliveries = mixture(uuid4())
     for seed in range(6):
-        await cloud_pool.execute("TRUNCATE telemetry_raw, telemetry_agg, received_buckets, streams")
+        await cloud_pool.execute("TRUNCATE telemetry_raw, telemetry_agg, received_buckets, streams, stream_content")
         rng = random.Random(seed)
         shuffled = rng.sample(deliveries * 2, len(deliveries) * 2)
         while shuffled:
@@ -172,7 +172,7 @@ async def test_an_hour_is_made_of_samples_in_one_minute_and_of_the_edges_word_in
     later = minute + timedelta(minutes=30)
     deliveries = [pack(stream, 1, 2), from_edge(aggregate(7, window="1m", start_at=later))]
     for order in (deliveries, deliveries[::-1]):
-        await cloud_pool.execute("TRUNCATE telemetry_raw, telemetry_agg, received_buckets, streams")
+        await cloud_pool.execute("TRUNCATE telemetry_raw, telemetry_agg, received_buckets, streams, stream_content")
         for one in order:
             await take(cloud_pool, one)
         assert await shown(cloud_pool, "1m") == [(1, 2.0, 2.0, 2.0), (7, 7000.0, 1000.0, 1000.0)]

@@ -66,6 +66,35 @@ async def test_pictures_on_a_schedule_come_without_a_session_and_with_the_weight
     assert {(row["kg"], row["unit"]) for row in weights} == {(0.0, "kg")}
 
 
+async def test_a_station_over_its_bytes_of_the_day_keeps_its_pictures_and_sends_its_events(
+    edge_pool: Pool, edge_url: str, mosquitto: Broker, s3: S3, run_folder: Path, tmp_path: Path
+) -> None:
+    station = Station(tmp_path / "scale-1", "scale-1", run_folder)
+    async with edge_running(edge_pool, edge_url, mosquitto, s3, MEDIA_DEVICE_BYTES_PER_DAY="1") as edge:
+        await edge.admit(station)
+        with stations(station):
+            station.start()
+            await asyncio.to_thread(wait_for, station.is_watching)
+            await asyncio.to_thread(station.weigh, 120.5)
+
+            async def are_events_there() -> bool:
+                return [row[1:4] for row in await edge.sessions_of(station)] == [("finalized", 3, 120.5)]
+
+            await eventually(are_events_there, 30, "the session at the edge")
+            await asyncio.to_thread(wait_for, lambda: station.logged("edge_media_store_lost"))
+            assert "too_many_bytes" in station.logged("edge_media_store_lost")[0]["reason"]
+            assert station.stop() == 0
+            assert await edge_pool.fetchval("SELECT count(*) FROM media_objects") == 0
+            # Another day: the same pictures come, and not one has paid an attempt.
+            await edge.stop()
+            await edge.start()
+            station.variables["EDGE_MEDIA_STORE_URL"] = edge.media_url
+            station.start()
+            await eventually(lambda: edge.is_whole(station), 30, "the pictures at the edge")
+            assert station.logged("upload_refused") == []
+            assert station.stop() == 0
+
+
 async def test_a_camera_and_a_scale_that_fail_are_shown_and_found_again(
     edge_pool: Pool, edge_url: str, mosquitto: Broker, s3: S3, run_folder: Path, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ from farmiq.kit.ids import new_id
 from farmiq.kit.jobs import Job
 from farmiq.kit.postgres import Pool
 from farmiq.kit.settings import load
+from support.gateway import forget_announcements
 from support.stored_months import run_now
 from support.telemetry import batch_message, loss_message, reading_message
 
@@ -78,6 +79,7 @@ async def test_what_comes_again_after_it_was_forgotten_is_still_stored_once(edge
         await devices.register(
             connection, tenant_id="demo", farm_id="farm-1", barn_id="barn-1", device_id="node-1", kind="node"
         )
+        await forget_announcements(connection)
     stream = uuid4()
     messages = [
         batch_message(stream, 1, 10, event_id=new_id()),

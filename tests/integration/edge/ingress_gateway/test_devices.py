@@ -46,6 +46,26 @@ async def test_a_device_that_was_registered_without_secrets_gets_them_once(conne
     assert await holder(connection, SECOND) is None
 
 
+async def test_a_device_and_its_announcement_to_the_cloud_are_one_transaction(connection: Connection) -> None:
+    async def announced() -> list[tuple[str, str]]:
+        rows = await connection.fetch("SELECT device_id, event_type FROM sync_outbox ORDER BY created_at, id")
+        return [(row["device_id"], row["event_type"]) for row in rows]
+
+    place = {"tenant_id": HERE.tenant_id, "farm_id": HERE.farm_id, "barn_id": HERE.barn_id, "device_id": HERE.device_id}
+    for _ in range(2):
+        await devices.register(connection, **place, kind="node")
+    assert await announced() == [(HERE.device_id, "edge.device.registered")]
+    transaction = connection.transaction()
+    await transaction.start()
+    await devices.add(connection, ELSEWHERE, "node", SECOND)
+    await transaction.rollback()
+    assert len(await announced()) == 1
+    await devices.add(connection, HERE, "node", FIRST)
+    with pytest.raises(devices.DeviceKnown):
+        await devices.add(connection, HERE, "node", SECOND)
+    assert await announced() == [(HERE.device_id, "edge.device.registered")] * 2
+
+
 async def test_new_secrets_end_the_old_ones(connection: Connection) -> None:
     await devices.add(connection, HERE, "node", FIRST)
     await devices.rotate(connection, HERE.device_id, SECOND)

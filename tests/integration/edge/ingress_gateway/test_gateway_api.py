@@ -43,7 +43,7 @@ async def test_a_malformed_message_is_counted_kept_and_shown_and_the_next_one_is
 
         async def is_subscribed() -> bool:
             await device.publish(good.topic, good.payload)
-            return bool((await ask(f"{url}/api/v1/ingress/stats"))[1]["messages_received"])
+            return bool((await ask(f"{url}/api/v1/ingress/stats", TOKEN))[1]["messages_received"])
 
         await eventually(is_subscribed, what="the gateway to take a message")
         bad = raw_message(good.topic, b'{"event_id": "not an id"}')
@@ -55,7 +55,7 @@ async def test_a_malformed_message_is_counted_kept_and_shown_and_the_next_one_is
             return bool(await edge_pool.fetchval("SELECT count(*) = 2 FROM telemetry_raw"))
 
         await eventually(is_stored, what="the message after the bad one")
-        _, stats = await ask(f"{url}/api/v1/ingress/stats")
+        _, stats = await ask(f"{url}/api/v1/ingress/stats", TOKEN)
         assert (stats["samples_stored"], stats["rejected"]) == (2, 1)
         _, answer = await ask(f"{url}/api/v1/ingress/rejected?tenant_id=demo", TOKEN)
         (kept,) = answer["rejected"]

@@ -1,15 +1,17 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from uuid import UUID, uuid4
+from datetime import timedelta
+from uuid import UUID, uuid4, uuid5
 
 import asyncpg
+import msgspec
 import pytest_asyncio
 
 from farmiq.contracts.status import DeviceStatus
 from farmiq.edge.ingress_gateway import devices
 from farmiq.edge.ingress_gateway.handlers import EVENT_ID_REUSED, Outcome, ingest
-from farmiq.kit.ids import new_id
+from farmiq.kit.ids import new_id, time_of
 from farmiq.kit.micro_batch import until_stored
 from farmiq.kit.mqtt import Message
 from farmiq.kit.postgres import Pool
@@ -39,6 +41,10 @@ async def ingest_one(pool: Pool, *messages: Message) -> Outcome:
     outcomes = await ingest(pool, messages, NOW)
     assert len(outcomes) == 1
     return outcomes[0]
+
+
+def said_at(message: Message, ts: str) -> Message:
+    return raw_message(message.topic, msgspec.json.encode(msgspec.json.decode(message.payload) | {"ts": ts}))
 
 
 async def count(pool: Pool, table: str) -> int:
@@ -98,8 +104,7 @@ async def test_one_bad_message_in_a_micro_batch_costs_only_itself(pool: Pool) ->
     assert (kept[1]["payload"], kept[1]["payload_size_bytes"]) == (bad.payload, len(bad.payload))
 
 
-async def test_what_the_database_refuses_is_set_aside_and_its_neighbours_are_stored(pool: Pool) -> None:
-    """Another tenant's event already has this id: only the database can know."""
+async def test_an_event_id_that_another_tenant_used_is_no_obstacle(pool: Pool) -> None:
     taken, stream = new_id(), uuid4()
     async with pool.acquire() as connection:
         await devices.register(
@@ -107,11 +112,68 @@ async def test_what_the_database_refuses_is_set_aside_and_its_neighbours_are_sto
         )
     await ingest_one(pool, reading_message(1.0, ELSEWHERE, event_id=taken))
     outcomes = await ingest(pool, [batch_message(stream, 1, 3), reading_message(2.0, event_id=taken)], NOW)
+    assert sum(outcome.samples_stored for outcome in outcomes) == 4
+    assert [refusal.code for outcome in outcomes for refusal in outcome.refusals] == []
+    values = await pool.fetch("SELECT tenant_id, metric_value FROM telemetry_raw WHERE id = $1", taken)
+    assert {tuple(row) for row in values} == {("other", 1.0), ("demo", 2.0)}
+    told = await pool.fetch("SELECT tenant_id FROM sync_outbox WHERE id = $1", taken)
+    assert {row["tenant_id"] for row in told} == {"other", "demo"}
+
+
+async def test_what_the_database_refuses_is_set_aside_and_its_neighbours_are_stored(pool: Pool) -> None:
+    """The gateway has forgotten the id: only the outbox knows that it stood for something else."""
+    used, stream = new_id(), uuid4()
+    first = reading_message(1.0, event_id=used)
+    await ingest_one(pool, first)
+    await pool.execute("DELETE FROM ingress_dedupe")
+    late = await ingest_one(pool, first)
+    assert [(verdict.event_id, verdict.result) for verdict in late.verdicts] == [(used, "stored")]
+    await pool.execute("DELETE FROM ingress_dedupe")
+    later = said_at(reading_message(2.0, event_id=used), "2026-01-05T00:00:00Z")
+    outcomes = await ingest(pool, [batch_message(stream, 1, 3), later], NOW)
     assert sum(outcome.samples_stored for outcome in outcomes) == 3
-    assert [refusal.code for outcome in outcomes for refusal in outcome.refusals] == ["event_id_taken"]
-    assert await pool.fetchval("SELECT count(*) FROM telemetry_raw WHERE tenant_id = 'other'") == 1
+    assert [refusal.code for outcome in outcomes for refusal in outcome.refusals] == ["event_id_reused"]
+    assert await pool.fetchval("SELECT reason FROM ingress_rejected WHERE event_id = $1", used) == "event_id_reused"
+    assert await pool.fetchval("SELECT count(*) FROM sync_outbox WHERE id = $1", used) == 1
     again = await ingest_one(pool, batch_message(stream, 1, 3))
     assert [mark.acked_seq for mark in again.marks] == [3]
+
+
+async def test_an_occupied_id_costs_a_neighbours_next_pack_nothing(pool: Pool) -> None:
+    """Packs of what was measured before the upgrade have the ids of 0.1.0, which anybody can foresee."""
+    await register(pool, "node-2")
+    stream = uuid4()
+    await pool.execute("UPDATE edge_identity SET ids_keyed_since = now() + interval '9 years'")
+    foreseen = uuid5(stream, "1-3")
+    await ingest_one(pool, reading_message(666.0, NEIGHBOUR, event_id=foreseen))
+    outcome = await ingest_one(pool, batch_message(stream, 1, 3), batch_message(stream, 4, 6))
+    assert [mark.acked_seq for mark in outcome.marks] == [6]
+    packs = await pool.fetch(
+        "SELECT id, payload_json->'seq0' AS seq0 FROM sync_outbox WHERE event_type = 'telemetry.batch.ingested'"
+    )
+    ids = {bytes(row["seq0"]): row["id"] for row in packs}
+    assert ids.keys() == {b"1", b"4"}
+    assert ids[b"4"] == uuid5(stream, "4-6")
+    assert ids[b"1"].version == 7
+    ((alert,),) = await pool.fetch("SELECT evidence FROM ops_alerts WHERE kind = 'event_id_occupied'")
+    evidence = msgspec.json.decode(alert)
+    assert (evidence["device_id"], evidence["known_device_id"]) == ("node-1", "node-2")
+    assert (evidence["event_id"], evidence["stored_as"]) == (str(foreseen), str(ids[b"1"]))
+
+
+async def test_a_pack_has_the_same_id_after_a_restore_and_another_at_another_edge(pool: Pool) -> None:
+    stream, ids = uuid4(), []
+    for secret in (b"own", b"own", b"another"):
+        await pool.execute(
+            "TRUNCATE sync_outbox, telemetry_raw, telemetry_agg, streams, stream_content, ingress_dedupe"
+        )
+        await pool.execute("UPDATE edge_identity SET id_secret = sha256($1)", secret)
+        await ingest_one(pool, batch_message(stream, 1, 3))
+        ids.append(await pool.fetchval("SELECT id FROM sync_outbox"))
+    assert ids[0] == ids[1] != ids[2]
+    first_at = await pool.fetchval("SELECT min(occurred_at) FROM telemetry_raw")
+    assert [one.version for one in ids] == [7, 7, 7]
+    assert abs(time_of(ids[0]) - first_at) < timedelta(milliseconds=1)
 
 
 async def test_a_stream_that_belongs_to_another_device_is_rejected_each_time_it_comes(pool: Pool) -> None:

@@ -50,8 +50,10 @@ async def test_a_thousand_kinds_of_malformed_message_are_kept_with_their_reason_
     edge_url: str, edge_pool: Pool, mosquitto: Broker, run_folder: Path, tmp_path: Path
 ) -> None:
     await register_those_of_the_cases(edge_pool)
-    bad = malformed_messages()
-    assert len(bad) >= 1000
+    every = malformed_messages()
+    # An empty message says nothing: the gateway passes it over, as it is how a message that the broker retained is removed.
+    bad = [case for case in every if case.payload]
+    assert len(every) > len(bad) >= 1000
     stream, readings = uuid4(), [new_id() for _ in range(len(bad) // GOOD_EVERY // 2)]
     good = [
         message
@@ -59,10 +61,11 @@ async def test_a_thousand_kinds_of_malformed_message_are_kept_with_their_reason_
         for message in (reading_message(1.0, event_id=event_id), batch_message(stream, number * 3 - 2, number * 3))
     ]
     last_seq = 3 * len(readings)
-    mixed = [(case.topic, case.payload) for case in bad]
+    mixed = [(case.topic, case.payload) for case in every]
     for number, message in enumerate(as_sent(good), start=1):
         mixed.insert(number * (GOOD_EVERY + 1) - 1, message)
-    environ = environment(edge_url, mosquitto)
+    # All of them come from one device, and housekeeping may come by meanwhile.
+    environ = environment(edge_url, mosquitto, INGRESS_REJECTED_ROWS_PER_DEVICE_MAX="10000")
     with service_process(SERVICE, environ, run_folder, tmp_path / "first.log") as gateway:
         await asyncio.to_thread(wait_until_ready, gateway)
         async with Crowd(mosquitto, 4) as crowd, Ears(mosquitto) as ears:
@@ -74,7 +77,11 @@ async def test_a_thousand_kinds_of_malformed_message_are_kept_with_their_reason_
         stored = await edge_pool.fetch("SELECT id FROM telemetry_raw WHERE stream_id IS NULL ORDER BY id")
         assert [row["id"] for row in stored] == sorted(readings)
         taken = await asyncio.to_thread(stats, gateway)
-        assert (taken["messages_received"], taken["rejected"], taken["duplicates"]) == (len(mixed), len(bad), 0)
+        assert (taken["messages_received"], taken["rejected"], taken["duplicates"]) == (
+            len(mixed) - len(every) + len(bad),
+            len(bad),
+            0,
+        )
         assert {line["level"] for line in gateway.log_lines()} == {"info", "warning"}
         gateway.kill()
     # Each was acknowledged towards the broker: the next gateway of that name finds nothing waiting for it.

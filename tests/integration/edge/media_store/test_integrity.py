@@ -144,7 +144,10 @@ async def test_a_missing_picture_that_is_there_again_is_stored_again_and_told_no
 async def test_a_lost_database_is_filled_again_from_the_object_store(edge_pool: Pool, s3: S3, scale: Station) -> None:
     """As after a restored backup: the events are then the same ones, so the cloud takes them for what it has."""
     media_ids = [await stored(scale, picture(width=60 + number)) for number in range(3)]
-    events = await edge_pool.fetch("SELECT id, payload_json->>'sha256' AS sha256 FROM sync_outbox ORDER BY id")
+    stored_events = """
+        SELECT id, payload_json->>'sha256' AS sha256 FROM sync_outbox WHERE event_type = 'media.stored' ORDER BY id
+    """
+    events = await edge_pool.fetch(stored_events)
     await edge_pool.execute("TRUNCATE media_objects, sync_outbox, media_transfers")
     await check(edge_pool, s3, is_repairing=True)
 
@@ -153,8 +156,7 @@ async def test_a_lost_database_is_filled_again_from_the_object_store(edge_pool: 
 
     await eventually(are_stored, what="all of them to be stored again")
     await assert_stored_once(edge_pool, media_ids)
-    again = await edge_pool.fetch("SELECT id, payload_json->>'sha256' AS sha256 FROM sync_outbox ORDER BY id")
-    assert again == events
+    assert await edge_pool.fetch(stored_events) == events
 
 
 async def test_the_daily_job_tells_and_changes_nothing(edge_pool: Pool, s3: S3, scale: Station) -> None:

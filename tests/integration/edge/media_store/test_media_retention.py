@@ -125,6 +125,22 @@ async def test_with_the_object_store_away_no_row_goes(edge_pool: Pool, s3: S3, s
     assert len(await left(edge_pool, s3)) == 1
 
 
+async def test_a_device_keeps_the_bytes_of_its_newest_refused_pictures_only(
+    edge_pool: Pool, s3: S3, scale: Station
+) -> None:
+    refused = []
+    for number in range(4):
+        refused.append(await scale.upload(b"no picture %d" % number))
+        assert (await scale.complete(refused[-1])).status == 422
+    limit = 2 * len(b"no picture 0")
+    assert await run(edge_pool, s3, job="remove_refused", media_refused_bytes_per_device_max=limit) == {"objects": 2}
+    rows = await edge_pool.fetch("SELECT id, object_key FROM media_objects WHERE object_removed_at IS NULL")
+    assert {row["id"] for row in rows} == set(refused[2:])
+    for row in rows:
+        assert (await objects_of(s3).head(s3.bucket, row["object_key"])).size_bytes == len(b"no picture 0")
+    assert await edge_pool.fetchval("SELECT count(*) FROM media_objects WHERE state = 'refused'") == 4
+
+
 async def test_the_bytes_of_a_refused_picture_go_after_a_while_and_its_reason_stays(
     edge_pool: Pool, s3: S3, scale: Station
 ) -> None:

@@ -104,6 +104,18 @@ async def test_the_url_leads_into_the_store_only_for_a_body_known_to_the_last_by
         assert (await scale.put(answer, JPEG)).status == 200
 
 
+async def test_a_picture_is_filed_under_its_own_devices_station_alone(edge_pool: Pool, scale: Station) -> None:
+    for station_id in ("scale-2", "station-1"):
+        refused = await scale.presign(JPEG, stationId=station_id)
+        assert (refused.status, refused.code) == (403, "station_forbidden")
+    assert (await scale.presign(JPEG, stationId="scale-1")).status == 200
+    await edge_pool.execute(
+        "UPDATE devices SET kind = 'weigh-station', station_id = 'scale-2' WHERE device_id = 'scale-1'"
+    )
+    assert (await scale.presign(JPEG, stationId="scale-1")).code == "station_forbidden"
+    assert (await scale.presign(JPEG, stationId="scale-2")).status == 200
+
+
 async def test_an_upload_that_nobody_announced_is_found(edge_pool: Pool, edge_url: str, s3: S3) -> None:
     async with station(edge_pool, edge_url, s3, MEDIA_SWEEP_SECONDS="0.2") as scale:
         media_id = await scale.upload(JPEG)
@@ -280,8 +292,8 @@ async def test_an_error_of_ours_about_one_picture_costs_no_other_its_turn(
     edge_pool: Pool, edge_url: str, s3: S3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with station(edge_pool, edge_url, s3, MEDIA_SWEEP_SECONDS="0.1") as scale:
-        poison, good = await scale.upload(JPEG), await scale.upload(JPEG)
-        await edge_pool.execute("UPDATE media_objects SET next_check_at = 'infinity'")
+        presigned = await scale.presign(JPEG)
+        poison = UUID(presigned.body["media_id"])
         real = inspection.examine
 
         async def examine(found: Picture, *others: Any) -> Any:
@@ -290,7 +302,8 @@ async def test_an_error_of_ours_about_one_picture_costs_no_other_its_turn(
             return await real(found, *others)
 
         monkeypatch.setattr(inspection, "examine", examine)
-        await edge_pool.execute("UPDATE media_objects SET next_check_at = now()")
+        assert (await scale.put(presigned, JPEG)).status == 200
+        good = await scale.upload(JPEG)
         await eventually(lambda: _is(edge_pool, good, "stored"), what="the good picture to be stored")
         assert await state_of(edge_pool, poison) == "presigned"
         assert "farmiq_media_inspections_failed_total 1.0" in await scale.text("/metrics")

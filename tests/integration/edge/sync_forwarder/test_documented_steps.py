@@ -156,7 +156,7 @@ async def test_5_stuck_lease_recovery(replicas: list[ServiceProcess], edge_pool:
 
     async def is_delivered_when_triggered() -> bool:
         # Again and again: another replica's request, still under way to the cloud that refuses, may pause the tenant once more.
-        await curl("-X", "POST", f"{replicas[0].url}/api/v1/sync/trigger")
+        await curl("-X", "POST", f"{replicas[0].url}/api/v1/sync/trigger", *ADMIN)
         return await counts_are(edge_pool, {"acked": 3})
 
     await eventually(is_delivered_when_triggered)

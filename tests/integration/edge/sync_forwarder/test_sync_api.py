@@ -1,14 +1,22 @@
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
 import aiohttp
 import pytest_asyncio
 
+from farmiq.edge.sync_forwarder.api import routes
 from farmiq.edge.sync_forwarder.main import serve
+from farmiq.kit.http_server import serve_http
+from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.postgres import Pool
+from farmiq.kit.settings import HttpSettings
+from farmiq.outbox.wakeup import Wakeup
+from farmiq.stack.ports import free_port
 from support.cut_link import plugged
 from support.outbox_rows import count_by_status, fill_outbox, outbox_row
 from support.scripted_cloud import TOKEN, ScriptedCloud, accept, cloud, status
@@ -79,13 +87,13 @@ async def test_rows_are_listed_by_status_without_their_payloads(
     api: aiohttp.ClientSession, edge_pool: Pool, cloud: ScriptedCloud
 ) -> None:
     await bury(edge_pool, api, cloud, 3)
-    async with api.get("/api/v1/sync/outbox", params={"status": "dlq", "limit": "2"}) as answer:
+    async with api.get("/api/v1/sync/outbox", params={"status": "dlq", "limit": "2"}, headers=ADMIN) as answer:
         listed = await answer.json()
     assert listed["count"] == 2
     assert {entry["status"] for entry in listed["entries"]} == {"dlq"}
     assert listed["entries"][0]["last_error_code"] == "HTTP_500"
     assert not any("payload_json" in entry for entry in listed["entries"])
-    async with api.get("/api/v1/sync/outbox", params={"status": "pending"}) as answer:
+    async with api.get("/api/v1/sync/outbox", params={"status": "pending"}, headers=ADMIN) as answer:
         assert (await answer.json())["entries"] == []
 
 
@@ -116,8 +124,51 @@ async def test_what_the_cloud_has_not_acknowledged_is_listed_with_the_samples_of
 
 async def test_a_wrong_question_is_answered_with_400(api: aiohttp.ClientSession) -> None:
     for query in ("status=lost", "limit=0", "limit=1001", "limit=many"):
-        async with api.get(f"/api/v1/sync/outbox?{query}") as answer:
+        async with api.get(f"/api/v1/sync/outbox?{query}", headers=ADMIN) as answer:
             assert (answer.status, (await answer.json())["error"]["code"]) == (400, "invalid_request"), query
+
+
+async def test_the_trigger_without_a_token_works_from_this_machine_only_and_ends_no_pause(edge_pool: Pool) -> None:
+    life, wakeup, port = Lifetime("edge-sync-forwarder"), Wakeup(), free_port()
+    handlers = routes(edge_pool, (wakeup,), "admin-token", is_loopback_only=True)
+    serving = asyncio.create_task(serve_http(life, HttpSettings(port=port), handlers))
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+        await eventually(partial(is_answering, session))
+        assert await triggered(session) == 202
+        assert not wakeup.take_force()
+        for header in ("X-Forwarded-For", "Forwarded", "Via", "X-Real-IP"):
+            assert await triggered(session, {header: "127.0.0.1"}) == 401
+        assert await triggered(session, {"authorization": "Bearer other"}) == 202, "no better than none"
+        assert not wakeup.take_force()
+        assert await triggered(session, ADMIN | {"X-Forwarded-For": "192.0.2.7"}) == 202
+        assert wakeup.take_force()
+    life.stopping.set()
+    await serving
+
+
+async def test_a_forwarder_that_listens_on_every_address_triggers_nothing_without_a_token(
+    edge_url: str, cloud: ScriptedCloud
+) -> None:
+    everywhere = environ(edge_url, cloud.url) | {"HOST": "0.0.0.0"}  # noqa: S104 - on purpose
+    async with (
+        running(serve, "edge-sync-forwarder", everywhere) as url,
+        aiohttp.ClientSession(url) as session,
+    ):
+        assert await triggered(session) == 401
+        assert await triggered(session, ADMIN) == 202
+
+
+async def is_answering(session: aiohttp.ClientSession) -> bool:
+    try:
+        async with session.get("/api/health") as answer:
+            return answer.status == 200
+    except aiohttp.ClientConnectionError:
+        return False
+
+
+async def triggered(session: aiohttp.ClientSession, headers: dict[str, str] | None = None) -> int:
+    async with session.post("/api/v1/sync/trigger", headers=headers) as answer:
+        return answer.status
 
 
 async def test_admin_routes_need_the_token(api: aiohttp.ClientSession) -> None:

@@ -22,14 +22,17 @@ from farmiq.edge.telemetry_timeseries import intake
 from farmiq.edge.telemetry_timeseries import store as unsent_store
 from farmiq.edge.telemetry_timeseries.emission import PAGE_BUCKETS, emit_due, event_of
 from farmiq.edge.telemetry_timeseries.sync_mode import SyncPlan
+from farmiq.kit.ids import Naming, time_of
 from farmiq.kit.micro_batch import until_stored
 from farmiq.kit.postgres import Pool
 from farmiq.timeseries.samples import StreamBatch
+from support.gateway import forget_announcements
 from support.telemetry import HERE, batch_message, loss_message, reading_message
 from support.waiting import eventually
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)
+NAMES = Naming(b"secret", None)
 AGGREGATED, BOTH = SyncPlan("aggregated", "1m", 30), SyncPlan("both", "1h", 30)
 CHANNELS = [
     Channel(metric="temperature", unit="C", sensor="t1"),
@@ -48,6 +51,7 @@ async def pool(edge_pool: Pool) -> AsyncIterator[Pool]:
         await devices.register(
             connection, tenant_id="demo", farm_id="farm-1", barn_id="barn-1", device_id="node-1", kind="node"
         )
+        await forget_announcements(connection)
     yield edge_pool
 
 
@@ -177,7 +181,7 @@ async def test_a_restored_database_tells_the_same_thing_under_the_same_id(pool: 
     await store(pool, [stream], NOW, AGGREGATED)
     await emit_all(pool, LATER)
     before = {event["id"] for event in await told(pool)}
-    await pool.execute("TRUNCATE sync_outbox, telemetry_agg, telemetry_raw, streams")
+    await pool.execute("TRUNCATE sync_outbox, telemetry_agg, telemetry_raw, streams, stream_content")
     for first in (7, 1):
         await store(pool, [pack_of(stream, first, first + 5)], LATER, AGGREGATED)
     await emit_all(pool, LATER + timedelta(hours=1))
@@ -266,7 +270,7 @@ async def test_samples_that_come_while_their_bucket_is_being_told_are_told_next(
         await eventually(is_waiting, what="the writer to wait for the sender")
         rows = await unsent_store.buckets(connection, keys)
         assert {row["count"] for row in rows} == {1}, "what is not committed is not told"
-        await outbox.append(connection, [event_of(dict(row), LATER) for row in rows])
+        await outbox.append(connection, [event_of(dict(row), LATER, NAMES) for row in rows])
     await writer
     assert await emit_due(pool, LATER) == 3
     assert await assert_last_word_is_true(pool, "1m") == 3
@@ -279,10 +283,14 @@ async def test_a_page_is_taken_by_one_sender_only(pool: Pool) -> None:
     assert max(taken) <= PAGE_BUCKETS
 
 
-def test_ids_of_aggregates_are_frozen() -> None:
+def test_what_an_earlier_release_named_keeps_its_id_and_the_rest_is_keyed() -> None:
     row = {
         "tenant_id": "demo", "farm_id": "f", "barn_id": "b", "device_id": "node-1", "metric_type": "temperature",
         "sensor": "t1", "unit": "C", "window": "1m", "bucket_start_at": NOW, "bucket_end_at": NOW + timedelta(minutes=1),
         "count": 4, "sum_value": 22.0, "min_value": 1.0, "max_value": 10.0,
     }  # fmt: skip
-    assert event_of(row, NOW).id == UUID("f0b81e21-f1d2-5f27-8444-05403762e1ff")
+    was = UUID("f0b81e21-f1d2-5f27-8444-05403762e1ff")
+    assert event_of(row, NOW, Naming(b"k", NOW + timedelta(microseconds=1))).id == was
+    keyed = [event_of(row, NOW, Naming(key, since)).id for key, since in ((b"k", None), (b"k", NOW), (b"other", None))]
+    assert [(one.version, time_of(one)) for one in keyed] == [(7, NOW)] * 3
+    assert keyed[0] == keyed[1] != keyed[2]

@@ -11,6 +11,7 @@ import pytest_asyncio
 
 from farmiq.contracts.weighvision import ImageCaptured
 from farmiq.edge.media_store import intake as media
+from farmiq.edge.own_events import naming
 from farmiq.edge.vision_inference.job import event_id_of, job_id_of, result_id_of
 from farmiq.kit.postgres import Pool
 from farmiq.timeseries.stream import Origin
@@ -66,7 +67,9 @@ async def test_an_uploaded_picture_ends_with_a_weight_that_everybody_was_told_of
     }
     event = await edge_pool.fetchrow("SELECT * FROM sync_outbox WHERE event_type = 'inference.completed'")
     assert event is not None
-    assert (event["id"], event["trace_id"]) == (event_id_of(result_id_of(media_id, "tiny-v1")), "trace-1")
+    async with edge_pool.acquire() as connection:
+        event_id = event_id_of(result_id_of(media_id, "tiny-v1"), "demo", media_id, await naming(connection))
+    assert (event["id"], event["trace_id"]) == (event_id, "trace-1")
     kept = await edge_pool.fetchrow("SELECT * FROM session_results WHERE media_id = $1", media_id)
     assert kept is not None
     assert (kept["model_generation"], kept["session_id"]) == (1, session_id)

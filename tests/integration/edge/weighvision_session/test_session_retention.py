@@ -84,8 +84,14 @@ async def test_whose_pictures_may_go_is_said_by_their_sessions(edge: Edge) -> No
     over, cancelled, open_one, unheard = await whole(edge), Weighing(), Weighing(), new_id()
     await edge.hear(cancelled.created(), cancelled.cancelled(5), open_one.created())
     async with edge.pool.acquire() as connection:
-        unfinished = await intake.unfinished(connection, [over.id, cancelled.id, open_one.id, unheard])
-    assert unfinished == {open_one.id, unheard}
+        unfinished = await intake.unfinished(
+            connection,
+            [
+                *(("demo", session_id) for session_id in (over.id, cancelled.id, open_one.id, unheard)),
+                ("other", over.id),
+            ],
+        )
+    assert unfinished == {("demo", open_one.id), ("demo", unheard), ("other", over.id)}
 
 
 def test_the_job_is_known_by_its_name_and_a_session_outlives_its_pictures() -> None:

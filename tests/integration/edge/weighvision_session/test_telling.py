@@ -110,7 +110,7 @@ async def test_an_end_is_told_only_when_the_cloud_knows_it_as_it_is_now(edge: Ed
 
     async def is_told() -> bool:
         async with edge.pool.acquire() as connection:
-            (kept,) = await store.read(connection, [weighing.id])
+            (kept,) = await store.read(connection, [("demo", weighing.id)])
             tallies = await pictures_of(connection, "demo", [weighing.id])
         return view_of(kept, tallies[weighing.id]).is_told
 
@@ -171,7 +171,7 @@ async def test_every_word_about_the_end_reaches_the_cloud_and_the_last_one_count
     assert await edge.pool.fetchval("SELECT status FROM weight_sessions") == "cancelled"
 
 
-async def test_an_id_that_another_tenant_used_before_stops_neither_the_session_nor_the_service(edge: Edge) -> None:
+async def test_an_id_that_another_tenant_used_before_is_no_obstacle(edge: Edge) -> None:
     mine, theirs = Weighing(), Weighing(origin=ELSEWHERE)
     taken = mine.finalized(60, 1).event_id
     for weighing in (theirs, mine):
@@ -180,9 +180,25 @@ async def test_an_id_that_another_tenant_used_before_stops_neither_the_session_n
         edge.wait(minutes=1)
         assert (await edge.look()).told == 1
     assert [event_id for event_id, _ in await ends(edge, theirs)] == [taken]
+    assert [event_id for event_id, _ in await ends(edge, mine)] == [taken]
+
+
+async def test_an_id_that_the_tenant_used_before_stops_neither_the_session_nor_the_service(edge: Edge) -> None:
+    """A reading came under the id after the station was told that its word is stored."""
+    mine = Weighing()
+    taken = mine.finalized(60, 1).event_id
+    await edge.pool.execute(
+        "INSERT INTO sync_outbox (id, tenant_id, device_id, event_type, occurred_at, payload_json)"
+        " VALUES ($1, 'demo', 'node-9', 'telemetry.ingested', now(), '{}')",
+        taken,
+    )
+    assert await edge.hear(mine.created(), mine.finalized(60, 1)) == []
+    edge.wait(minutes=1)
+    assert (await edge.look()).told == 1
     ((event_id, payload),) = await ends(edge, mine)
-    assert event_id != taken
-    assert payload["image_count"] == 1
+    assert (event_id.version, payload["image_count"]) == (7, 1)
+    kinds = await edge.pool.fetch("SELECT kind FROM ops_alerts WHERE subject LIKE '%used by node-9 before'")
+    assert [row["kind"] for row in kinds] == ["event_id_occupied"]
     await edge.hear(mine.finalized(50, 2))
     await edge.hear(mine.finalized(90, 3))
     await edge.look()

@@ -59,14 +59,14 @@ def test_the_url_of_this_service_is_where_the_device_reached_it(base_url: str, s
 def test_a_picture_of_an_open_session_or_on_its_way_stays_unless_somebody_says_so() -> None:
     session_id = UUID(int=9)
     free, open_, unsent, both = (
-        OldPicture(UUID(int=number), "b", "k", session, NOW)
+        OldPicture(UUID(int=number), "demo", "b", "k", session, NOW)
         for number, session in ((1, None), (2, session_id), (3, None), (4, session_id))
     )
     old = [free, open_, unsent, both]
     not_in_cloud = {unsent.media_id, both.media_id}
-    kept = judge(old, {session_id}, not_in_cloud, may_delete_unfinalized=False, must_be_synced=True)
+    kept = judge(old, {("demo", session_id)}, not_in_cloud, may_delete_unfinalized=False, must_be_synced=True)
     assert (kept.deleted, kept.forced) == ([free], [])
     assert (kept.held_for_session, kept.held_for_sync) == ([open_, both], [unsent])
-    freed = judge(old, {session_id}, not_in_cloud, may_delete_unfinalized=True, must_be_synced=False)
+    freed = judge(old, {("demo", session_id)}, not_in_cloud, may_delete_unfinalized=True, must_be_synced=False)
     assert (freed.deleted, freed.forced) == ([free, open_], [unsent, both])
     assert (freed.held_for_session, freed.held_for_sync) == ([], [])

@@ -15,7 +15,7 @@ from farmiq.edge.sync_forwarder.answers import (
     retry_after_seconds,
 )
 from farmiq.outbox.event import Lease
-from farmiq.outbox.verdicts import Failure, RetryPolicy
+from farmiq.outbox.verdicts import Failure, Held, RetryPolicy
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 GOOD, KNOWN, BAD, FORGOTTEN = (UUID(int=number) for number in range(1, 5))
@@ -33,7 +33,7 @@ ANSWER = encode(
 
 
 def lease(event_id: UUID) -> Lease:
-    return Lease(id=event_id, claim_token=1, attempt_count=0)
+    return Lease(id=event_id, claim_token=1, attempt_count=0, tenant_id="demo")
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 502, 503, 504, 511, 522])
@@ -74,14 +74,25 @@ def test_accepted_and_duplicate_are_acknowledged_and_nothing_else_is() -> None:
     judged = read_answer(200, None, ANSWER, NOW)
     assert isinstance(judged, Judged)
     leases = [lease(event_id) for event_id in (GOOD, KNOWN, BAD, FORGOTTEN)]
-    written = outcomes(leases, judged, RetryPolicy(), lambda: 0.0)
+    written = outcomes(leases, judged, RetryPolicy(), lambda: 0.0, lambda *_: 300.0)
     assert [outcome.status for outcome in written] == ["acked", "acked", "pending", "pending"]
     assert [outcome.attempt_count for outcome in written] == [0, 0, 1, 1]
     assert written[3].failure == NO_RESULT
 
 
+def test_what_is_held_costs_no_attempt_and_waits_as_long_as_it_is_told() -> None:
+    why = EventResult(event_id=BAD, status="held", code="device_of_another_edge", message="node-1 belongs to edge-1")
+    judged = read_answer(200, None, encode(answer_of("b-1", [why])), NOW)
+    assert isinstance(judged, Judged)
+    (one,) = outcomes([lease(BAD)], judged, RetryPolicy(), lambda: 0.0, lambda _lease, held: float(len(held.code)))
+    assert (one.status, one.attempt_count, one.delay_seconds, one.is_held) == ("pending", 0, 22.0, True)
+    assert one.failure == Held("device_of_another_edge", "node-1 belongs to edge-1")
+
+
 def test_a_refused_batch_costs_every_event_an_attempt() -> None:
-    written = outcomes([lease(GOOD), lease(BAD)], Refused(Failure("HTTP_500", "boom")), RetryPolicy(), lambda: 0.25)
+    written = outcomes(
+        [lease(GOOD), lease(BAD)], Refused(Failure("HTTP_500", "boom")), RetryPolicy(), lambda: 0.25, lambda *_: 300.0
+    )
     assert [(one.status, one.attempt_count, one.delay_seconds) for one in written] == [("pending", 1, 2.25)] * 2
 
 

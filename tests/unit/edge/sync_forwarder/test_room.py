@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from farmiq.edge.sync_forwarder.room import Room, room_on
+from farmiq.edge.disk import Room, room_on
 
 
 def test_the_room_is_that_of_the_disk_under_the_folder(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from farmiq.edge.sync_forwarder.pictures.store import Chosen, State, TransferEnt
 from farmiq.kit.http_server import ApiError, require_bearer
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import Pool
+from farmiq.kit.tenant_reads import ALL_TENANTS, read_as
 from farmiq.outbox.wakeup import Wakeup
 from farmiq.timeseries.asking import asking
 
@@ -57,15 +58,15 @@ class MediaRedriven(Struct, frozen=True, rename="camel", omit_defaults=True):
     would_redrive: int | None = None
 
 
-def picture_routes(pool: Pool) -> list[Any]:
-    @get("/api/v1/sync/media", tags=["sync"])
+def picture_routes(pool: Pool, admin_token: str | None) -> list[Any]:
+    @get("/api/v1/sync/media", tags=["sync"], guards=[require_bearer(admin_token)])
     async def media(
         status: FromQuery[State | None] = None, limit: Limit = 100, named: Named = None, tenant_id: AnyTenant = None
     ) -> Transfers:
         """Pictures on their way to the cloud, and those that were given up, with the reason; of all tenants, or of one."""
         if named is not None and (status is not None or len(named) > NAMED_MAX):
             raise ApiError(400, "invalid_request", f"Give either `status` or at most {NAMED_MAX} times `media_id`")
-        async with asking(pool) as connection:
+        async with read_as(pool, tenant_id or ALL_TENANTS) as connection:
             counts = await store.counts(connection, tenant_id)
             if named is None:
                 found = await store.entries(connection, status, limit=limit, tenant_id=tenant_id)

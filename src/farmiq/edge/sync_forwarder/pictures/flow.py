@@ -41,7 +41,7 @@ class Flow:
         self._size = 0
         self.trouble: Away | Refused | None = None
 
-    async def chunks(self, source: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    async def chunks(self, source: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         held = b""
         async for chunk in self._read(source):
             if held:
@@ -52,9 +52,9 @@ class Flow:
         self._compare()
         yield await self._paced(held)
 
-    async def _read(self, source: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    async def _read(self, source: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         try:
-            async for chunk in source.iter_chunked(CHUNK_BYTES):
+            async for chunk in source:
                 yield chunk
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self.trouble = Away(Failure("EDGE_STORE_AWAY", str(error) or "the edge's object store stopped answering"))

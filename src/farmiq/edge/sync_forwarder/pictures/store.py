@@ -27,7 +27,7 @@ WHERE media_id = ANY (ARRAY(
   WHERE state = 'pending' AND tenant_id = $1 AND next_attempt_at <= statement_timestamp()
   ORDER BY next_attempt_at, media_id LIMIT $4 FOR UPDATE SKIP LOCKED))
 RETURNING media_id, claim_token, attempt_count, tenant_id, farm_id, barn_id, device_id, session_id, bucket, object_key,
-          mime_type, size_bytes, sha256, captured_at, trace_id
+          mime_type, size_bytes, sha256, captured_at, trace_id, stored_size_bytes
 """
 # From one tenant's first row to the next tenant's: the cost depends on the number of tenants.
 _TENANTS: Final = """
@@ -96,7 +96,7 @@ SELECT media_id, tenant_id, farm_id, barn_id, device_id, session_id, object_key,
 FROM media_transfers
 """
 _WHERE: Final[dict[State | None, str]] = {
-    None: "ORDER BY media_id DESC LIMIT $1",
+    None: "ORDER BY created_at DESC LIMIT $1",
     "pending": "WHERE state = 'pending' ORDER BY tenant_id, next_attempt_at, media_id LIMIT $1",
     "sending": "WHERE state = 'sending' LIMIT $1",
     "sent": "WHERE state = 'sent' ORDER BY sent_at DESC LIMIT $1",
@@ -140,6 +140,12 @@ class Transfer(Claimed, frozen=True, kw_only=True):
     sha256: str
     captured_at: datetime
     trace_id: str | None
+    stored_size_bytes: int | None = None
+
+    @property
+    def source_size_bytes(self) -> int:
+        """Of what lies in the edge's object store."""
+        return self.stored_size_bytes or self.size_bytes
 
 
 class TransferEntry(Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Final
 
@@ -10,10 +11,12 @@ import aiohttp
 from farmiq.contracts.media import CloudPresignAnswer
 from farmiq.edge.sync_forwarder.answers import Away, Refused, retry_after_seconds
 from farmiq.edge.sync_forwarder.pictures.bandwidth import Bandwidth
-from farmiq.edge.sync_forwarder.pictures.flow import Flow, SourceFailed
+from farmiq.edge.sync_forwarder.pictures.flow import CHUNK_BYTES, Flow, SourceFailed
 from farmiq.edge.sync_forwarder.pictures.store import Transfer
 from farmiq.edge.sync_forwarder.pictures.verdicts import Gone
 from farmiq.kit.clock import Clock
+from farmiq.kit.picture_notes import without_notes
+from farmiq.kit.pictures import PictureRefused
 from farmiq.kit.s3 import ObjectStore
 from farmiq.outbox.verdicts import Failure
 
@@ -49,12 +52,14 @@ class Uploader:
         try:
             async with self._session.get(url, timeout=timeout, allow_redirects=False) as source:
                 trouble = read_source(source.status, source.content_length, transfer)
-                return trouble or await self._put(transfer, answer, source.content)
+                return trouble or await self._put(transfer, answer, await _picture(transfer, source))
+        except PictureRefused as error:
+            return Refused(Failure("EDGE_CHECKSUM_MISMATCH", f"what is stored is no picture any more: {error}"))
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             return Away(Failure("EDGE_STORE_AWAY", str(error) or "no answer in time"))
 
     async def _put(
-        self, transfer: Transfer, answer: CloudPresignAnswer, source: aiohttp.StreamReader
+        self, transfer: Transfer, answer: CloudPresignAnswer, source: AsyncIterator[bytes]
     ) -> Trouble | None:
         headers = {name.lower(): value for name, value in (answer.required_headers or {}).items()}
         # With its length given the body is sent plain: an object store takes no chunked one.
@@ -78,14 +83,26 @@ class Uploader:
         return (flow.trouble if flow else None) or said
 
 
+async def _picture(transfer: Transfer, source: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """As it lies there, or, when its camera wrote something beside it, without that: then all of it is held in memory."""
+    if transfer.stored_size_bytes is None:
+        return source.content.iter_chunked(CHUNK_BYTES)
+    return _pieces(await asyncio.to_thread(without_notes, await source.read()))
+
+
+async def _pieces(data: bytes) -> AsyncIterator[bytes]:
+    for at in range(0, len(data), CHUNK_BYTES):
+        yield data[at : at + CHUNK_BYTES]
+
+
 def read_source(status: int, size_bytes: int | None, transfer: Transfer) -> Trouble | None:
     """What the edge's own store says about the picture."""
     if status == 404:
         return Gone(Failure("EDGE_OBJECT_MISSING", f"the edge's store has no {transfer.bucket}/{transfer.object_key}"))
     if status != 200:
         return Away(Failure("EDGE_STORE_AWAY", f"HTTP {status}"), needs_person=status in (401, 403))
-    if size_bytes != transfer.size_bytes:
-        told = f"the edge's store has {size_bytes} bytes where {transfer.size_bytes} were uploaded"
+    if size_bytes != transfer.source_size_bytes:
+        told = f"the edge's store has {size_bytes} bytes where {transfer.source_size_bytes} were uploaded"
         return Refused(Failure("EDGE_CHECKSUM_MISMATCH", told))
     return None
 

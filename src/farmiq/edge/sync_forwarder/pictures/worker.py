@@ -155,7 +155,7 @@ class PictureWorker:
         return None if sending.cancelled() else sending.result()
 
     async def _within_budget(self, transfer: Transfer) -> Verdict:
-        async with self._budget.taken(transfer.size_bytes):
+        async with self._budget.taken(transfer.source_size_bytes):
             try:
                 return await send(transfer, self._cloud, self._uploader)
             except Exception as error:

@@ -144,7 +144,7 @@ async def test_what_the_cloud_says_about_the_picture_costs_attempts_then_a_perso
         await eventually(lambda: states_are(edge_pool, {"failed": 1}))
         assert media_cloud.presigned[media_id] == 3
         assert await open_alerts(edge_pool) == ["media_transfer_failed:HTTP_422"]
-        async with aiohttp.ClientSession(url) as session:
+        async with aiohttp.ClientSession(url, headers={"authorization": f"Bearer {ADMIN_TOKEN}"}) as session:
             async with session.get("/api/v1/sync/media?status=failed") as listed:
                 told = await listed.json()
             assert (told["failed_count"], told["entries"][0]["media_id"]) == (1, str(media_id))
