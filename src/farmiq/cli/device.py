@@ -54,6 +54,9 @@ def add(
 
     from farmiq.cli.device_changes import add_device, missing_grant
     from farmiq.cli.device_edge import find_edge, origin_of
+    from farmiq.kit import logging
+
+    logging.configure("CRITICAL")  # the MQTT client logs for services; what matters here is raised
 
     edge = find_edge()
     origin = origin_of(edge, device_id, tenant, farm, barn)
@@ -75,6 +78,9 @@ def rotate(device_id: DeviceId, output: Output = None, as_json: AsJson = False) 
 
     from farmiq.cli.device_changes import rotate_device
     from farmiq.cli.device_edge import find_edge
+    from farmiq.kit import logging
+
+    logging.configure("CRITICAL")  # the MQTT client logs for services; what matters here is raised
 
     edge = find_edge()
     with secret_writer(output) as write:
@@ -94,8 +100,11 @@ def revoke(device_id: DeviceId, as_json: AsJson = False) -> None:
     from farmiq.cli.device_edge import ForeignBroker, find_edge
     from farmiq.cli.device_table import as_data
     from farmiq.edge.ingress_gateway.paste import out_of_the_broker
+    from farmiq.kit import logging
     from farmiq.stack.device_logins import BrokerOfHome
     from farmiq.stack.device_secrets import forget
+
+    logging.configure("CRITICAL")  # as above
 
     edge = find_edge()
     revoked = asyncio.run(revoke_device(edge, device_id))

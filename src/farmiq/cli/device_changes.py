@@ -21,7 +21,7 @@ from farmiq.edge.ingress_gateway.broker_logins import BrokerAddress
 from farmiq.edge.ingress_gateway.devices import REGISTER_LOCK_KEY, Credential, Device
 from farmiq.edge.ingress_gateway.issuing import Issued, issue
 from farmiq.kit.errors import Rejected
-from farmiq.kit.logging import configure, mask
+from farmiq.kit.logging import mask
 from farmiq.kit.postgres import AWAY, Connection, prepare
 from farmiq.stack import demo_farm
 from farmiq.stack.device_logins import BrokerOfHome, apply_register
@@ -111,7 +111,6 @@ async def _issue(edge: Edge, device_id: str, change: Callable[[Connection, Crede
 async def _tell_broker(connection: Connection, edge: Edge, *, again: str) -> None:
     if isinstance(edge.broker, ForeignBroker):
         return
-    configure("CRITICAL")  # the MQTT client's log lines are for services; what matters here is raised
     try:
         await apply_register(connection, edge.broker)
     except StackError as error:

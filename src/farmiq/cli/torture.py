@@ -30,6 +30,10 @@ def torture(
             "--strangers/--no-strangers", help="Also attack with valid credentials of two devices and a second edge."
         ),
     ] = True,
+    fresh_seconds: Annotated[
+        float,
+        typer.Option(min=1, help="Maximum seconds from the last fault to a fresh sample of every node in the cloud."),
+    ] = 30.0,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the farm's data, logs and ledger when it has passed.")
     ] = False,
@@ -51,7 +55,7 @@ def torture(
     configure("CRITICAL")  # the keepers' log lines are for a supervisor; what matters here is in the verdict
     chosen = secrets.randbelow(SEEDS) if seed is None else seed
     count = faults or max(1, round(minutes * FAULTS_A_MINUTE))
-    wishes = Wishes(chosen, count, minutes * 60, rate, nodes, has_strangers=strangers)
+    wishes = Wishes(chosen, count, minutes * 60, rate, nodes, has_strangers=strangers, fresh_seconds_max=fresh_seconds)
     home = _fresh_home(chosen)
     if not as_json:
         _say_begin(wishes, home)

@@ -22,8 +22,6 @@ from farmiq.torture.plan import Fault, Kind, make_plan
 from farmiq.torture.recovery import Recovery, until
 from farmiq.torture.strangers import DEVICES, Strangers
 
-FRESH_SECONDS_MAX = 30.0
-
 
 @dataclass(frozen=True)
 class Wishes:
@@ -37,6 +35,8 @@ class Wishes:
     readings_per_second: float = 20.0
     session_seconds: float = 5.0
     recover_seconds_max: float = 600.0
+    fresh_seconds_max: float = 30.0
+    """From the last fault until a sample that every node took after it is in the cloud."""
     has_strangers: bool = True
     """Neighbours with valid credentials of their own attack too."""
 
@@ -170,8 +170,9 @@ class Campaign:
             until(is_healthy, seconds_max), until(lambda: recovery.has_fresh(farm, taken), seconds_max)
         )
         found.healthy_seconds, found.fresh_seconds = healthy, fresh
-        if fresh is None or fresh > FRESH_SECONDS_MAX:
-            found.left.append(f"no fresh sample of every node in the cloud within {FRESH_SECONDS_MAX:g} s: {fresh} s")
+        fresh_max = self._wishes.fresh_seconds_max
+        if fresh is None or fresh > fresh_max:
+            found.left.append(f"no fresh sample of every node in the cloud within {fresh_max:g} s: {fresh} s")
         found.left += farm.unwell()
         self._standing.phase = "finishing"
         result.is_all_acknowledged = await feeding.finish(seconds_max)
