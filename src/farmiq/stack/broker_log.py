@@ -30,8 +30,13 @@ _STAMP: Final = len("2026-01-01T00:00:00: ")
 _PACKETS: Final = (b"Received ", b"Sending ", b"\t", b"No will message", b"Will message")
 _DENIED: Final = re.compile(r"Denied PUBLISH from (\S+) \(d\d, q\d, r\d, m\d+, '(.*)', \.\.\. \(\d+ bytes\)\)")
 _RETAINED: Final = re.compile(r"Received PUBLISH from (\S+) \(d\d, q\d, r1, m\d+, '(.*)', \.\.\. \((\d+) bytes\)\)")
+_WILL: Final = re.compile(r"Will message specified \((\d+) bytes\) \(r([01]), q\d\)\.")
+_SENT: Final = re.compile(r"Sending PUBLISH to \S+ \(d\d, q\d, r0, m\d+, '(.*)', \.\.\. \(\d+ bytes\)\)")
 _MAY_BE_RETAINED: Final = ("iot/status/", "$")
+# What the gateway subscribes to. An acknowledgement is none: an empty message behind it would reach the device that it is for.
+_OF_DEVICES: Final = ("iot/telemetry/", "iot/event/", "iot/weighvision/")
 _REPLACED: Final = re.compile(r"Client (\S+) already connected, closing old connection\.")
+_CONNECTED: Final = re.compile(r"New client connected from \S+ as (\S+) \(p\d.*\)\.")
 _GRANTED: Final = re.compile(r"(\S+) [012] (\S.*)")
 _REFUSED: Final = "Client <unknown> disconnected, not authorised."
 _SUBSCRIBE: Final = "Received SUBSCRIBE from "
@@ -87,6 +92,10 @@ class LogReader:
         # The filter of the SUBSCRIBE under way that has not been granted yet.
         self._subscriber: str | None = None
         self._pending: str | None = None
+        # Where the broker will keep the last will of a connection, and whose it is: each has one at most.
+        self._wills: dict[str, str] = {}
+        self._connecting: str | None = None
+        self._has_retained_will = False
 
     def read(self, piece: bytes) -> bytes:
         """What of it belongs into the log file."""
@@ -102,6 +111,10 @@ class LogReader:
                 client_id, topic, size = kept.groups()
                 if size != "0" and not topic.startswith(_MAY_BE_RETAINED):
                     self._refusals.note_retained(client_id, topic)
+            elif self._connecting is not None:
+                self._follow_connect(body.decode(errors="replace"))
+            elif self._wills and body.startswith(b"Sending PUBLISH"):
+                self._follow_will(body.decode(errors="replace"))
             return False
         text = body.decode(errors="replace")
         if (granted := _GRANTED.fullmatch(text)) is not None and granted[1] == self._subscriber:
@@ -119,6 +132,27 @@ class LogReader:
             self._settle_pending()
             self._subscriber = None
 
+    def _follow_connect(self, text: str) -> None:
+        """The lines behind that of a new client: its will, the will's topic, the CONNACK."""
+        assert self._connecting is not None  # noqa: S101 - what the caller asked for
+        if text.startswith("\t"):
+            if self._has_retained_will and text[1:].startswith(_OF_DEVICES):
+                self._wills[text[1:]] = self._connecting
+        elif will := _WILL.fullmatch(text):
+            self._has_retained_will = will[2] == "1" and will[1] != "0"
+        else:
+            self._connecting, self._has_retained_will = None, False
+
+    def _forget_will(self, client_id: str) -> None:
+        """A connection replaces the one before it, and its will."""
+        for topic in [topic for topic, owner in self._wills.items() if owner == client_id]:
+            del self._wills[topic]
+
+    def _follow_will(self, text: str) -> None:
+        """A will that is published has no line of its own but those of its subscribers, and the gateway is always one."""
+        if (sent := _SENT.fullmatch(text)) and (client_id := self._wills.pop(sent[1], None)):
+            self._refusals.note_retained(client_id, sent[1])
+
     def _settle_pending(self) -> None:
         if self._pending is not None and self._subscriber is not None:
             self._refusals.note(self._subscriber, "subscribe_denied", self._pending)
@@ -129,7 +163,10 @@ class LogReader:
         if denied := _DENIED.fullmatch(text):
             self._refusals.note(denied[1], "publish_denied", denied[2])
             return True
-        if replaced := _REPLACED.fullmatch(text):
+        if connected := _CONNECTED.fullmatch(text):
+            self._connecting = connected[1]
+            self._forget_will(connected[1])
+        elif replaced := _REPLACED.fullmatch(text):
             self._refusals.note(replaced[1], "connection_replaced")
         elif text == _REFUSED:
             self._refusals.note("", "login_refused")

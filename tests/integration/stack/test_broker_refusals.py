@@ -11,7 +11,7 @@ import psutil
 
 from farmiq.edge.ingress_gateway import devices, refusals
 from farmiq.kit.clock import Clock
-from farmiq.kit.mqtt import MqttClient
+from farmiq.kit.mqtt import MqttClient, Will
 from farmiq.kit.postgres import Pool
 from farmiq.stack.broker_log import LOG_TYPES, Refusals, make_pipe, open_pipe
 from farmiq.stack.children import Child
@@ -158,6 +158,36 @@ async def test_retained_messages_do_not_stay_in_the_brokers_memory(tmp_path: Pat
         assert sum(one.count for one in seen.take() if one.kind == "retained_removed") == 400
         removing.cancel()
         await sender.stop()
+
+
+async def test_a_retained_last_will_does_not_stay_either(tmp_path: Path) -> None:
+    seen = Refusals(Clock())
+    topic = f"iot/telemetry/{PLACE}/will"
+    async with kept_broker(tmp_path, lambda path: open_pipe(path, seen)) as (broker, _):
+        removing = asyncio.create_task(remove_retained(broker.url("operator"), seen))
+        gateway = MqttClient(broker.url(GATEWAY), client_id=GATEWAY, subscriptions=[f"$share/{GATEWAY}/iot/#"])
+        await gateway.start()
+        await gateway.wait_connected()
+        first = MqttClient(broker.url("node-1"), client_id="node-1", will=Will(topic, b"gone"))
+        await first.start()
+        await first.wait_connected()
+        # A second connection of the same login ends the first, and the broker publishes its will.
+        second = MqttClient(broker.url("node-1"), client_id="node-1", clean_session=True)
+        await second.start()
+        batch = await gateway.next_batch(10, 0.0)
+        assert {message.payload for message in batch} == {b"gone"}
+        gateway.acknowledge(batch)
+        await second.stop()
+
+        async def is_removed() -> bool:
+            assert not removing.done()
+            return await retained_by(broker) == []
+
+        await eventually(is_removed, what="the broker to keep nothing")
+        assert {one.kind for one in seen.take() if one.client_id == "node-1"} >= {"retained_removed"}
+        removing.cancel()
+        for client in (first, gateway):
+            await client.stop()
 
 
 def memory_bytes(pid: int) -> int:

@@ -82,6 +82,38 @@ def test_what_is_retained_outside_the_status_is_removed_and_a_removal_is_not() -
     assert [(one.client_id, one.kind, one.count) for one in refusals.take()] == [("dev1", "retained_removed", 1)]
 
 
+def connected(client_id: str, *will: str) -> list[str]:
+    lines = will or ("No will message specified.",)
+    return [
+        f"New client connected from 127.0.0.1:5 as {client_id} (p2, c1, k60).",
+        *lines,
+        f"Sending CONNACK to {client_id} (0, 0)",
+    ]
+
+
+def test_a_retained_last_will_is_removed_when_the_broker_has_published_it() -> None:
+    def sent(topic: str) -> str:
+        return f"Sending PUBLISH to edge-ingress-gateway (d0, q1, r0, m3, '{topic}', ... (20 bytes))"
+
+    def will(topic: str, retain: int) -> tuple[str, str]:
+        return (f"Will message specified (20 bytes) (r{retain}, q1).", f"\t{topic}")
+
+    topics = [f"iot/event/t/f/b/dev{number}/x" for number in range(4)]
+    lines = [
+        *connected("dev0", *will(topics[0], 1)),
+        *connected("dev1", *will(topics[1], 0)),
+        *connected("dev2", *will("iot/status/t/f/b/dev2", 1)),
+        *connected("dev3", *will(topics[3], 1)),
+        *connected("dev4", *will("iot/dev1/ack", 1)),
+        *connected("dev3"),  # it came back, and has no will any more
+        *(sent(topic) for topic in [*topics, "iot/status/t/f/b/dev2", "iot/dev1/ack", topics[0]]),
+    ]
+    refusals = Refusals(Clock())
+    LogReader(refusals).read(written(*lines))
+    assert refusals.take_retained() == {topics[0]}
+    assert [(one.client_id, one.kind, one.count) for one in refusals.take()] == [("dev0", "retained_removed", 1)]
+
+
 def test_many_names_are_counted_together_and_what_was_not_recorded_is_kept() -> None:
     refusals = Refusals(Clock())
     for number in range(CLIENTS_MAX + 5):
