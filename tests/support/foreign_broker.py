@@ -13,7 +13,7 @@ import pytest
 
 from farmiq.edge.ingress_gateway.broker_logins import hash_password, mqtt_url
 from farmiq.stack import binaries
-from farmiq.stack.mosquitto import log_in
+from farmiq.stack.mosquitto import GIVES_MEMORY_BACK, log_in
 from farmiq.stack.ports import free_port
 from farmiq.stack.program import plain_environment
 from support.server_process import ServerProcess
@@ -66,7 +66,7 @@ class ForeignBroker:
         return [binaries.mosquitto(), "-c", str(self.folder / "mosquitto.conf")]
 
     def environment(self) -> dict[str, str]:
-        return plain_environment()
+        return plain_environment() | GIVES_MEMORY_BACK
 
     async def probe(self) -> None:
         await log_in("127.0.0.1", self.port, _PROBE, self._passwords[_PROBE])

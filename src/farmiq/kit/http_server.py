@@ -123,8 +123,9 @@ async def serve_http(
         server.should_exit = True
         await serving
     finally:
-        stopping.cancel()
-        closing.cancel()
+        for task in (serving, stopping, closing):
+            task.cancel()
+        listener.close()
 
 
 def build_app(life: Lifetime, handlers: Sequence[Any], *, body_bytes_max: int = 1 << 20) -> Litestar:

@@ -72,6 +72,9 @@ connection_messages true
 {log_types}"""
 
 WINDOW_MESSAGES = 12_000
+# Messages of this size and more have memory of their own, which goes back to the system as soon as they are gone. Otherwise one
+# large message moves the C library's threshold up, and what a device made the broker hold once, the process holds for ever.
+GIVES_MEMORY_BACK = {"MALLOC_MMAP_THRESHOLD_": "65536"}
 # Looks whether the broker answers, and gives orders to its plugin.
 KEEPER_USER = "farmiq-keeper"
 # Who did the former in 0.1.0.
@@ -142,7 +145,7 @@ class Mosquitto:
         return [binaries.mosquitto(), "-c", str(self._settings_file)]
 
     def environment(self) -> dict[str, str]:
-        return plain_environment()
+        return plain_environment() | GIVES_MEMORY_BACK
 
     def url(self, user: str, password: str) -> str:
         """For a service, which may have several connections with one login."""

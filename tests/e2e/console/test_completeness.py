@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from e2e.console.speaking_device import SpeakingDevice
 from e2e.console_visit import Visitor, assert_fits
@@ -98,6 +98,24 @@ def test_the_keys_go_from_field_to_field(visitor: Visitor) -> None:
     expect(cells.nth(22)).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("#cell article")).to_be_visible()
+
+
+def test_a_field_is_shown_while_the_grid_is_being_refreshed(visitor: Visitor) -> None:
+    page = visitor.page
+    held: list[Route] = []
+    page.route(
+        re.compile(r"/completeness\?"),
+        lambda route: held.append(route) if "hx-request" in route.request.headers else route.continue_(),
+    )
+    visitor.open("/completeness?q=node-1")
+    page.evaluate("htmx.trigger(document.body, 'pulse')")
+    while not held:
+        page.wait_for_timeout(20)
+    page.locator(".grid a.cell").last.click()
+    expect(page.locator("#cell article")).to_contain_text("Stored in the cloud")
+    held[0].continue_()
+    page.unroute_all(behavior="wait")
+    visitor.assert_no_trouble()
 
 
 def test_a_cloud_that_does_not_answer_makes_no_field_complete(farm: Farm, visitor: Visitor) -> None:
