@@ -29,6 +29,7 @@ QUIET: dict[str, Answer] = {
     "/api/v1/content": {"blocks": []},
     **{f"/api/v1/records/{kind.name}/days": {"days": []} for kind in KINDS},
     "/api/v1/devices": {"devices": []},
+    "/api/v1/erasures": {"erasures": []},
     "/api/v1/dlq": {"queues": []},
     "/api/v1/sync/waiting": {"events": [], "is_complete": True},
     "/api/v1/sync/held": {"edge_cluster_id": "edge-1", "is_tenant_refused": False, "held": []},

@@ -18,6 +18,15 @@ class Tenants(Struct, frozen=True):
     tenants: list[str]
 
 
+class Erasure(Struct, frozen=True):
+    begun_at: datetime
+    erased_by: str
+
+
+class Erasures(Struct, frozen=True):
+    erasures: list[Erasure]
+
+
 class SyncPlan(Struct, frozen=True):
     mode: str = "raw"
 

@@ -16,6 +16,7 @@ from farmiq.audit import answers
 from farmiq.audit.balance import DeadLetters, Reading, TenantReading
 from farmiq.audit.content import Tiers, read_content
 from farmiq.audit.devices import DeviceReading, Situation
+from farmiq.audit.erasures import read_half_erased
 from farmiq.audit.held import GATEWAY, read_held, read_kept_out
 from farmiq.audit.outbox import SYNC, outbox
 from farmiq.audit.records import read_records
@@ -114,13 +115,17 @@ async def _tenant(
     waiting = await outbox(neighbours, tenant_id, asked.asked_at, asked.device_id)
     held = await read_held(neighbours, tenant_id, asked.device_id, waiting.waiting)
     edge = await _accounts(neighbours, EDGE, tenant_id, asked, window, on_devices)
+    registered = await _registered(neighbours, tenant_id, asked.device_id)
+    situation = _situation(tenant_id, edge, cloud, plan)
+    half_erased = await read_half_erased(neighbours, CLOUD, tenant_id, registered, edge.devices)
+    if half_erased is not None:
+        return TenantReading(situation=situation, devices=[], half_erased=half_erased)
     contents = {}
     if plan.mode != "aggregated":
         contents = await read_content(
             neighbours, Tiers(EDGE, CLOUD), tenant_id, asked.device_id, edge.devices, cloud.devices, is_deep=asked.is_exact,
             notes=notes,
         )  # fmt: skip
-    registered = await _registered(neighbours, tenant_id, asked.device_id)
     weighings = await ask_edge(neighbours, scope, weighed, frozenset(waiting.sessions), registered.values())
     waiting_types = {**waiting.others(is_dead=False), **waiting.others(is_dead=True)}
     records = await read_records(neighbours, scope.query(), registered, waiting_types, notes)
@@ -128,12 +133,6 @@ async def _tenant(
     notes += troubles
     notes += await read_kept_out(neighbours, tenant_id, asked.device_id, asked.asked_at)
     strangers = {name: unacked for name in {*nodes} - {*registered} if (unacked := _unacked(nodes[name]))}
-    situation = Situation(
-        tenant_id=tenant_id,
-        retired={"edge": edge.retired, "cloud": cloud.retired},
-        is_raw_sent=plan.mode != "aggregated",
-        are_aggregates_sent=plan.mode != "raw",
-    )
     packs = waiting.packs
     here = {*edge.devices, *registered, *strangers}
     devices = [
@@ -164,6 +163,15 @@ async def _tenant(
         held=held,
         elsewhere=elsewhere,
         quiet=sorted(here - {one.device_id for one in wanted}),
+    )
+
+
+def _situation(tenant_id: str, edge: _Tier, cloud: _Tier, plan: answers.SyncPlan) -> Situation:
+    return Situation(
+        tenant_id=tenant_id,
+        retired={"edge": edge.retired, "cloud": cloud.retired},
+        is_raw_sent=plan.mode != "aggregated",
+        are_aggregates_sent=plan.mode != "raw",
     )
 
 

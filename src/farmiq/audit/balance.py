@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from farmiq.audit.device_hours import explained
 from farmiq.audit.devices import DeviceBalance, DeviceReading, Situation, balance_device
+from farmiq.audit.erasures import HalfErased
 from farmiq.audit.findings import MISSING, Finding, found, lasting
 from farmiq.audit.held import HeldEvents
 from farmiq.audit.records import RecordReading, balance_records
@@ -41,6 +42,8 @@ class TenantReading(Struct, frozen=True, kw_only=True):
     strangers: dict[str, int] = {}
     quiet: list[str] = []
     """Devices of the edge that were not judged: nothing was measured, or nothing since the time that was asked for."""
+    half_erased: HalfErased | None = None
+    """With it there is nothing else here: what the cloud was told to forget can't be compared."""
 
 
 class Reading(Struct, frozen=True, kw_only=True):
@@ -104,6 +107,8 @@ def balance(reading: Reading, before: Sequence[Finding] | None = None) -> Balanc
         findings += [
             found("not_registered", tenant_id, name, held, device_id=name) for name, held in tenant.strangers.items()
         ]
+        if tenant.half_erased is not None:
+            findings.append(_half_erased(tenant_id, tenant.half_erased))
         findings += [_letters(tenant_id, one) for one in tenant.dead_letters if one.count]
         findings += [found("dead_event", tenant_id, name, count) for name, count in tenant.events_dead.items()]
     places = _added(device.in_flight for device in devices)
@@ -162,6 +167,14 @@ def _added(parts: Iterable[Mapping[T, int]]) -> dict[T, int]:
         for name, count in part.items():
             sums[name] = sums.get(name, 0) + count
     return sums
+
+
+def _half_erased(tenant_id: str, one: HalfErased) -> Finding:
+    devices = ", ".join(one.device_ids[:5])
+    subject = (
+        f"tenant {tenant_id}, erased in the cloud {one.erased_at:%Y-%m-%d %H:%M:%S}Z by {one.erased_by}; here {devices}"
+    )
+    return found("half_erased", tenant_id, subject, len(one.device_ids))
 
 
 def _letters(tenant_id: str, letters: DeadLetters) -> Finding:

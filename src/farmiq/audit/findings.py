@@ -170,6 +170,11 @@ WORDS: Final[Mapping[str, Words]] = {
         "in the object store of this tier",
         "farmiq media check --tier edge (or cloud) --repair: what the other tier has is sent again",
     ),
+    "half_erased": Words(
+        "the tenant was erased in the cloud, and this edge still has what it stored of these devices before: it is not compared",
+        "in the edge's database",
+        "farmiq tenant erase TENANT --tier edge --reason TEXT --yes",
+    ),
     "cloud_dead_letter": Words(
         "messages that the cloud took and its services could not store: they wait for a person",
         "in the dead-letter queue",
@@ -197,6 +202,7 @@ CERTAIN: Final = frozenset(
         "picture_failed",
         "picture_differs",
         "picture_object",
+        "half_erased",
         "cloud_dead_letter",
     }
 )
@@ -246,7 +252,7 @@ def found(
         count=count_,
         what=words.what,
         last_seen=words.last_seen,
-        fix=words.fix if device_id is None else words.fix.replace("DEVICE", device_id),
+        fix=words.fix.replace("TENANT", tenant_id).replace("DEVICE", device_id or "DEVICE"),
         device_id=device_id,
         tier=tier,
         stream_id=stream_id,

@@ -37,7 +37,7 @@ class HeldEvents(Struct, frozen=True, kw_only=True):
 
 async def read_held(neighbours: Neighbours, tenant_id: str, device_id: str | None, waiting: int) -> list[HeldEvents]:
     """`waiting`: events that the outbox has of them. Nothing at an edge of an earlier release, which does not tell."""
-    answer = await _known(neighbours, SYNC, "/api/v1/sync/held", answers.Held, tenant_id=tenant_id)
+    answer = await known(neighbours, SYNC, "/api/v1/sync/held", answers.Held, tenant_id=tenant_id)
     if answer is None:
         return []
     found = [_held(tenant_id, one) for one in answer.held if device_id in (None, one.device_id)]
@@ -57,8 +57,8 @@ async def read_held(neighbours: Neighbours, tenant_id: str, device_id: str | Non
 async def read_kept_out(neighbours: Neighbours, tenant_id: str, device_id: str | None, now: datetime) -> list[str]:
     """In words: which devices the gateway has limited and the broker has refused something in the last hour."""
     asked = {"tenant_id": tenant_id, "device_id": device_id}
-    limits = await _known(neighbours, GATEWAY, "/api/v1/ingress/limits", answers.Limits, **asked)
-    page = await _known(neighbours, GATEWAY, "/api/v1/ingress/refusals", answers.Refusals, **asked)
+    limits = await known(neighbours, GATEWAY, "/api/v1/ingress/limits", answers.Limits, **asked)
+    page = await known(neighbours, GATEWAY, "/api/v1/ingress/refusals", answers.Refusals, **asked)
     limited = [f"{one.device_id} {one.messages:,} ({one.reason})" for one in (limits.limited if limits else [])]
     refused = [
         f"{one.device_id} {one.count:,} ({one.kind})"
@@ -90,7 +90,7 @@ def _held(tenant_id: str, one: answers.HeldEvents) -> HeldEvents:
     )
 
 
-async def _known(neighbours: Neighbours, service: str, path: str, kind: type[T], **query: Any) -> T | None:
+async def known(neighbours: Neighbours, service: str, path: str, kind: type[T], **query: Any) -> T | None:
     """None where a service of an earlier release does not have the route."""
     try:
         return await neighbours.get(service, path, kind, **query)

@@ -26,6 +26,7 @@ from farmiq.cli.send import send
 from farmiq.cli.size import size
 from farmiq.cli.spool import spool
 from farmiq.cli.status import status
+from farmiq.cli.tenant import tenant
 from farmiq.cli.terminal import say
 from farmiq.cli.torture import torture
 from farmiq.cli.up import up
@@ -103,6 +104,7 @@ app.add_typer(jobs)
 app.add_typer(device)
 app.add_typer(edge)
 app.add_typer(viewer)
+app.add_typer(tenant)
 app.add_typer(cloud)
 app.add_typer(bus)
 app.add_typer(dlq)

@@ -1,9 +1,7 @@
 """What is still in RabbitMQ when nothing new goes in, and waiting until that is nothing."""
 
 import asyncio
-import getpass
 import re
-import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
@@ -15,7 +13,7 @@ from farmiq.cli.cloud_bus import Bus, own_server
 from farmiq.cli.connected_cloud import connected
 from farmiq.cli.edge_cloud import Cloud
 from farmiq.cli.errors import CommandFailed
-from farmiq.cli.terminal import say
+from farmiq.cli.terminal import person, say
 from farmiq.cloud import drain as drains
 from farmiq.cloud.dead_letters import saved
 from farmiq.cloud.dead_letters.audit import alone_with
@@ -123,10 +121,6 @@ async def state(cloud: Cloud, bus: Bus) -> BusState:
 async def resume(cloud: Cloud) -> Drain | None:
     async with connected(cloud, GROUP) as database:
         return await drains.end(database, person())
-
-
-def person() -> str:
-    return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
 async def _until_empty(

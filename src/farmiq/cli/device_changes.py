@@ -65,6 +65,14 @@ async def revoke_device(edge: Edge, device_id: str) -> Device:
     return revoked
 
 
+async def revoke_tenant(edge: Edge, tenant_id: str) -> list[Device]:
+    async with _connected(edge) as connection:
+        await connection.execute(_TAKE_TURN, REGISTER_LOCK_KEY)
+        revoked = await devices.revoke_tenant(connection, tenant_id)
+        await _tell_broker(connection, edge, again=f"farmiq tenant erase {tenant_id}")
+    return revoked
+
+
 async def all_devices(edge: Edge) -> list[Device]:
     async with _connected(edge) as connection:
         return await devices.everyone(connection)

@@ -1,8 +1,6 @@
 """Dead letters on RabbitMQ, and what was done with them in the cloud's database."""
 
 import asyncio
-import getpass
-import socket
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,6 +8,7 @@ from dataclasses import dataclass
 from farmiq.cli.cloud_bus import Bus
 from farmiq.cli.connected_cloud import connected
 from farmiq.cli.edge_cloud import Cloud
+from farmiq.cli.terminal import person
 from farmiq.cloud.dead_letters import audit, handlers
 from farmiq.cloud.dead_letters.audit import Action, Asked, Kind
 from farmiq.cloud.dead_letters.collection import NoSuchQueue
@@ -82,7 +81,7 @@ def asked_here(kind: Kind, service: str, wanted: Filter, *, limit: int | None, i
         wanted=wanted,
         messages_max=limit,
         is_dry_run=is_dry_run,
-        asked_by=f"{getpass.getuser()}@{socket.gethostname()}",
+        asked_by=person(),
         asked_over="cli",
     )
 

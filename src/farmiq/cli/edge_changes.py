@@ -2,8 +2,6 @@
 
 Replicas look a token up at every request: all know at once."""
 
-import getpass
-import socket
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -12,6 +10,7 @@ from datetime import datetime
 from farmiq.cli.connected_cloud import connected, days_from_now
 from farmiq.cli.edge_cloud import Cloud
 from farmiq.cli.errors import CommandFailed
+from farmiq.cli.terminal import person
 from farmiq.cloud.ingestion import device_moves, edges
 from farmiq.cloud.ingestion.device_moves import DeviceMove, DeviceOwner
 from farmiq.cloud.ingestion.edges import EdgeToken
@@ -69,7 +68,7 @@ async def set_grant(cloud: Cloud, edge_id: str, tenant_id: str, *, is_granted: b
         _refuse_own_edge(cloud, edge_id)
     async with _connected(cloud, edge_id) as connection:
         change = edges.grant if is_granted else edges.ungrant
-        return await change(connection, edge_id, tenant_id, by=_who())
+        return await change(connection, edge_id, tenant_id, by=person())
 
 
 async def move_device(
@@ -93,7 +92,7 @@ async def move_device(
             tenant_id=check_id("tenant_id", tenant_id),
             device_id=check_device_id(device_id),
             to_edge=to_edge,
-            moved_by=_who(),
+            moved_by=person(),
             backlog_days=backlog_days,
             backlog_before=backlog_before,
         )
@@ -129,7 +128,7 @@ async def move_devices(
                 connection,
                 from_edge=from_edge,
                 to_edge=to_edge,
-                moved_by=_who(),
+                moved_by=person(),
                 tenant_id=tenant_id,
                 backlog_days=backlog_days,
                 backlog_before=backlog_before,
@@ -141,10 +140,6 @@ async def move_devices(
 async def device_owners(cloud: Cloud, device_id: str | None, tenant_id: str | None) -> list[DeviceOwner]:
     async with connected(cloud, "device") as connection:
         return await device_moves.owners(connection, device_id, tenant_id)
-
-
-def _who() -> str:
-    return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
 def _refuse_own_edge(cloud: Cloud, edge_id: str) -> None:

@@ -1,6 +1,8 @@
 """Whether a person is looking, and how wide the page is. rich honours `NO_COLOR` by itself."""
 
+import getpass
 import os
+import socket
 import sys
 from typing import IO, TYPE_CHECKING, Any
 
@@ -41,6 +43,11 @@ def put(page: "Console", picture: "RenderableType") -> None:
     with page.capture() as captured:
         page.print(picture)
     page.out("\n".join(line.rstrip() for line in captured.get().splitlines()), highlight=False)
+
+
+def person() -> str:
+    """Who gave the command, for records."""
+    return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
 def own_name() -> str:

@@ -71,11 +71,16 @@ async def remark(connection: "Connection | Pool") -> str | None:
 async def begin(connection: Connection, begun_by: str) -> Drain:
     """Or go on with the one that is under way. When this returns, nobody publishes any more."""
     await connection.execute(_BEGIN, storable(begun_by))
-    await connection.execute(_UNTIL_LEFT)
+    await until_left(connection)
     drain = await current(connection)
     if drain is None:
         raise Resumed("Somebody has resumed the cloud in this moment")
     return drain
+
+
+async def until_left(connection: Connection) -> None:
+    """Returns when every transaction has ended that had entered."""
+    await connection.execute(_UNTIL_LEFT)
 
 
 async def end(connection: Connection, ended_by: str) -> Drain | None:

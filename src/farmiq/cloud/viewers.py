@@ -37,6 +37,13 @@ INSERT INTO viewer_tokens (token_id, viewer, tenant_ids, token_hash, expires_at)
 _REVOKE: Final = """
 UPDATE viewer_tokens SET revoked_at = now() WHERE viewer = $1 AND token_id = coalesce($2, token_id) AND revoked_at IS NULL
 """
+# Of one tenant alone: the token has ended, and keeps the name, so that the list shows for whom it was.
+_END_TENANT: Final = """
+UPDATE viewer_tokens
+   SET tenant_ids = CASE cardinality(tenant_ids) WHEN 1 THEN tenant_ids ELSE array_remove(tenant_ids, $1) END,
+       revoked_at = CASE cardinality(tenant_ids) WHEN 1 THEN coalesce(revoked_at, now()) ELSE revoked_at END
+ WHERE tenant_ids @> ARRAY[$1::text] AND (cardinality(tenant_ids) > 1 OR revoked_at IS NULL)
+"""
 _LIST: Final = """
 SELECT viewer, tenant_ids, token_id, created_at, expires_at, revoked_at, last_used_at,
        CASE WHEN revoked_at IS NOT NULL THEN 'revoked' WHEN expires_at <= now() THEN 'expired' ELSE 'live' END AS state
@@ -128,6 +135,11 @@ async def revoke(connection: Connection, viewer: str, token_id: str | None = Non
         )
     await connection.execute(_REVOKE, viewer, token_id)
     return await all_tokens(connection, viewer)
+
+
+async def end_tenant(connection: Connection, tenant_id: str) -> None:
+    """No token reads this tenant any more. Those that read others too go on."""
+    await connection.execute(_END_TENANT, tenant_id)
 
 
 async def all_tokens(connection: Connection, viewer: str | None = None) -> list[ViewerToken]:

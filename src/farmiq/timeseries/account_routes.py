@@ -8,6 +8,8 @@ import msgspec
 from litestar import get
 from litestar.params import FromQuery, QueryParameter
 
+from farmiq.kit import erasure
+from farmiq.kit.erasure import ErasureRecord
 from farmiq.kit.postgres import Pool
 from farmiq.kit.tenant_reads import ALL_TENANTS, read_as
 from farmiq.timeseries import accounts, hours
@@ -29,6 +31,12 @@ class AccountPage(msgspec.Struct, frozen=True):
 
 class Tenants(msgspec.Struct, frozen=True):
     tenants: list[str]
+
+
+class Erasures(msgspec.Struct, frozen=True):
+    """The newest first."""
+
+    erasures: list[ErasureRecord]
 
 
 def account_routes(pool: Pool, guards: Sequence[Any], admin_guards: Sequence[Any]) -> list[Any]:
@@ -79,4 +87,10 @@ def account_routes(pool: Pool, guards: Sequence[Any], admin_guards: Sequence[Any
         async with read_as(pool, ALL_TENANTS) as connection:
             return Tenants(await accounts.tenants(connection))
 
-    return [devices, tenants]
+    @get("/api/v1/erasures", guards=guards, tags=["audit"])
+    async def erasures(tenant_id: Tenant) -> Erasures:
+        """What was erased of the tenant here: when, by whom, why, and how much it was."""
+        async with read_as(pool, tenant_id) as connection:
+            return Erasures(await erasure.records(connection, tenant_id))
+
+    return [devices, tenants, erasures]

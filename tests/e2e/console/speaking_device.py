@@ -12,8 +12,9 @@ from support.paho_client import Client
 
 
 class SpeakingDevice:
-    def __init__(self, farm: Farm, device_id: str, kind: str = "node") -> None:
-        told = farm.command("device", "add", device_id, "--kind", kind, "--json")
+    def __init__(self, farm: Farm, device_id: str, kind: str = "node", *, tenant_id: str | None = None) -> None:
+        tenant = ("--tenant", tenant_id) if tenant_id else ()
+        told = farm.command("device", "add", device_id, "--kind", kind, "--json", *tenant)
         assert told.returncode == exits.OK, told.stderr
         self._issued: dict[str, Any] = json.loads(told.stdout)
         self._farm = farm
@@ -66,10 +67,11 @@ class SpeakingDevice:
     def event(self, event_type: str, payload: dict[str, Any]) -> None:
         self.say(self._topic("event", event_type), event_type, payload)
 
-    def status(self, **figures: Any) -> None:
-        self.say(self._topic("status"), "device.status", {"state": "online", "stream_id": str(self.stream), **figures})
+    def status(self, *, is_retained: bool = False, **figures: Any) -> None:
+        said = {"state": "online", "stream_id": str(self.stream), **figures}
+        self.say(self._topic("status"), "device.status", said, is_retained=is_retained)
 
-    def say(self, topic: str, event_type: str, payload: dict[str, Any]) -> UUID:
+    def say(self, topic: str, event_type: str, payload: dict[str, Any], *, is_retained: bool = False) -> UUID:
         event_id = uuid4()
         body = {
             "event_id": str(event_id),
@@ -79,7 +81,7 @@ class SpeakingDevice:
             "ts": now(),
             "payload": payload,
         }
-        self._client.publish(topic, json.dumps(body).encode())
+        self._client.publish(topic, json.dumps(body).encode(), is_retained)
         return event_id
 
     def _topic(self, kind: str, *more: str) -> str:

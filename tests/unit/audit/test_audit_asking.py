@@ -4,6 +4,8 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from farmiq.audit.balance import balance
 from farmiq.console.neighbours import Refused
 from support.audited_farm import ASKED_AT, Answer, AuditedFarm, account, registered
@@ -148,3 +150,25 @@ async def test_devices_that_are_limited_or_refused_are_named_for_an_hour() -> No
         "Messages that devices keep because the gateway limited them in the last hour: node-1 1,200 (rate).",
         "Refused by the broker, the last one less than an hour ago: node-2 7 (publish_denied).",
     ]
+
+
+@pytest.mark.parametrize(
+    ("begun_at", "is_named"),
+    [("2026-10-31T00:00:00Z", True), ("2026-10-01T00:00:00Z", False)],
+    ids=["the edge has it from before", "it was registered after"],
+)
+async def test_a_tenant_that_the_cloud_has_erased_is_not_compared_while_the_edge_has_it(
+    begun_at: str, is_named: bool
+) -> None:
+    farm = AuditedFarm()
+    farm.answers["/api/v1/devices"] = {"devices": [registered("node-1", created_at="2026-10-15T00:00:00Z")]}
+    farm.answers["edge-telemetry-timeseries /api/v1/accounts"] = {"devices": [account("node-1")], "retired_samples": 0}
+    farm.answers["/api/v1/erasures"] = {"erasures": [{"begun_at": begun_at, "erased_by": "anna@office"}]}
+    verdict = balance(await farm.read())
+    named = [finding for finding in verdict.findings if finding.kind == "half_erased"]
+    assert bool(named) is is_named
+    assert bool(verdict.devices) is not is_named
+    for finding in named:
+        assert (finding.count, finding.fix) == (1, "farmiq tenant erase demo --tier edge --reason TEXT --yes")
+        assert "node-1" in finding.subject
+        assert "anna@office" in finding.subject

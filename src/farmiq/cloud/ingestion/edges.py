@@ -41,6 +41,11 @@ _NEW_EDGE: Final = (
     "INSERT INTO edges (edge_cluster_id, tenant_ids) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING true"
 )
 _MAY_DELIVER: Final = "SELECT tenant_ids @> ARRAY[$2::text] FROM edges WHERE edge_cluster_id = $1"
+_EDGES_OF: Final = """
+SELECT edge_cluster_id FROM edges AS e WHERE tenant_ids @> ARRAY[$1::text] AND (cardinality(tenant_ids) > 1 OR EXISTS (
+  SELECT FROM edge_tokens AS t WHERE t.edge_cluster_id = e.edge_cluster_id AND t.revoked_at IS NULL))
+ ORDER BY edge_cluster_id
+"""
 _LOCK_EDGE: Final = "SELECT tenant_ids FROM edges WHERE edge_cluster_id = $1 FOR UPDATE"
 _SET_TENANTS: Final = "UPDATE edges SET tenant_ids = $2 WHERE edge_cluster_id = $1"
 _RECORD_GRANT: Final = """
@@ -219,6 +224,18 @@ async def grant(connection: Connection, edge_cluster_id: str, tenant_id: str, *,
 async def ungrant(connection: Connection, edge_cluster_id: str, tenant_id: str, *, by: str) -> bool:
     """Let an edge no longer deliver for a tenant. False when it may not already. What waits for the cloud stays with the edge."""
     return await _set_grant(connection, edge_cluster_id, tenant_id, by, is_granted=False)
+
+
+async def ungrant_all(connection: Connection, tenant_id: str, *, by: str) -> list[str]:
+    """No edge may deliver for the tenant any more. An edge of this tenant alone is revoked. Answers which edges might."""
+    async with connection.transaction():
+        edge_ids = [row[0] for row in await connection.fetch(_EDGES_OF, tenant_id)]
+        for edge_id in edge_ids:
+            try:
+                await ungrant(connection, edge_id, tenant_id, by=by)
+            except LastTenant:
+                await _revoke(connection, edge_id)
+    return edge_ids
 
 
 async def _set_grant(

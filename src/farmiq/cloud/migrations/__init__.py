@@ -21,6 +21,7 @@
 | `0021_content` | `stream_content`: a digest of each block of samples |
 | `0022_identity` | the secret of the cloud's event ids, in `cloud_identity`; the tenant in the key of places of pictures |
 | `0023_row_security` | policies for reading, `reader_role()` and `read_as()` |
+| `0024_erasures` | `tenant_erasures` |
 
 Upgrades only, never back: a downgrade would drop columns and tables with accepted samples in them. What a revision got wrong,
 the next one corrects; what is worse, a backup restores.

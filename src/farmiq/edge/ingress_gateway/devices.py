@@ -62,6 +62,12 @@ _REVOKE = """
      WHERE device_id = $1
     RETURNING *, pg_notify('farmiq_devices', '')
 """
+_REVOKE_TENANT = """
+    UPDATE devices SET revoked_at = now(), mqtt_password_hash = NULL, http_token_hash = NULL
+     WHERE tenant_id = $1 AND revoked_at IS NULL
+    RETURNING pg_notify('farmiq_devices', '')
+"""
+_OF_TENANT = "SELECT * FROM devices WHERE tenant_id = $1 ORDER BY device_id"
 # Not through `_ADD`: a login that lives for seconds is nobody's device, and nothing else is to follow from it.
 _ADD_TRIAL = """
     INSERT INTO devices (device_id, tenant_id, farm_id, barn_id, kind, mqtt_password_hash, credential_at)
@@ -250,6 +256,12 @@ async def revoke(connection: Connection, device_id: str) -> Device:
     if row is None:
         raise DeviceUnknown(f"there is no device {device_id[:80]}")
     return _device(row)
+
+
+async def revoke_tenant(connection: Connection, tenant_id: str) -> list[Device]:
+    """Take all of a tenant's devices out. Answers with them, and with those that were revoked before."""
+    await connection.execute(_REVOKE_TENANT, tenant_id)
+    return [_device(row) for row in await connection.fetch(_OF_TENANT, tenant_id)]
 
 
 async def find(connection: Connection, device_id: str) -> Device:

@@ -20,6 +20,7 @@
 | `0025_picture_bytes` | `media_bytes_of_day` |
 | `0026_sent_pictures` | what of a picture leaves the edge, in `media_objects` and `media_transfers` |
 | `0027_row_security` | policies for reading, `reader_role()` and `read_as()` |
+| `0028_erasures` | `tenant_erasures` |
 
 Upgrades only, never back: a downgrade would drop columns and tables with accepted samples in them, and the promise leaves
 room for stored and declared lost alone. What a revision got wrong, the next one corrects; what is worse, a backup restores.

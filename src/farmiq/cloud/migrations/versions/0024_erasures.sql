@@ -1,0 +1,25 @@
+-- What was erased of a tenant, on whose word, and how much it was. The record stays when nothing else of the tenant does.
+CREATE TABLE tenant_erasures (
+  erasure_id      bigint      GENERATED ALWAYS AS IDENTITY,
+  tenant_id       text        NOT NULL,
+  erased_by       text        NOT NULL,
+  reason          text        NOT NULL,
+  begun_at        timestamptz NOT NULL DEFAULT now(),
+  -- NULL: cut short, or something was left. The same command goes on with this record.
+  finished_at     timestamptz,
+  rows_by_table   jsonb       NOT NULL DEFAULT '{}',
+  objects         bigint      NOT NULL DEFAULT 0,
+  object_bytes    bigint      NOT NULL DEFAULT 0,
+  -- When the samples were measured.
+  first_sample_at timestamptz,
+  last_sample_at  timestamptz,
+  PRIMARY KEY (tenant_id, erasure_id)
+);
+CREATE UNIQUE INDEX tenant_erasures_unfinished ON tenant_erasures (tenant_id) WHERE finished_at IS NULL;
+CREATE INDEX tenant_erasures_tenant ON tenant_erasures (tenant_id, begun_at DESC);
+
+ALTER TABLE tenant_erasures ENABLE ROW LEVEL SECURITY;
+CREATE POLICY read ON tenant_erasures FOR SELECT USING (
+  tenant_id = (SELECT current_setting('farmiq.tenants', true))
+  OR (SELECT current_setting('farmiq.tenants', true) = '*')
+  OR tenant_id = ANY ((SELECT string_to_array(current_setting('farmiq.tenants', true), ','))::text[]));
