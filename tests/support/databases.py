@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
+from farmiq.kit.database_roles import writers_of
 from farmiq.kit.migrations import migrate
 from farmiq.kit.postgres import Pool, open_pool
 from farmiq.stack.postgres import Postgres, create_role_and_database
@@ -72,7 +73,7 @@ def _template(server: Postgres, run_folder: Path, tier: str) -> tuple[str, str]:
 async def _make_template(server: Postgres, role: str, password: str, tier: str) -> None:
     connection = await asyncpg.connect(server.url())
     try:
-        await create_role_and_database(connection, role, password)
+        await create_role_and_database(connection, role, password, writers_of(f"farmiq.{tier}.migrations"))
     finally:
         await connection.close()
     await migrate(server.url(role, password, role), f"farmiq.{tier}.migrations")

@@ -238,12 +238,22 @@ async def _try_own(database_url: str, broker: BrokerOfHome) -> Findings:
         try:
             return await _try_with_login(connection, broker)
         finally:
-            # Also those of a trial that was killed.
-            if await devices.end_trials(connection):
-                await apply_register(connection, broker)
-            await devices.forget_trials(connection)
+            # Ctrl-C may come in the middle of this too, and the login must not stay.
+            ending = asyncio.create_task(_end_trials(connection, broker))
+            try:
+                await asyncio.shield(ending)
+            except asyncio.CancelledError:
+                await ending
+                raise
     finally:
         await connection.close(timeout=5.0)
+
+
+async def _end_trials(connection: Connection, broker: BrokerOfHome) -> None:
+    """Also those of a trial that was killed."""
+    if await devices.end_trials(connection):
+        await apply_register(connection, broker)
+    await devices.forget_trials(connection)
 
 
 async def _try_with_login(connection: Connection, broker: BrokerOfHome) -> Findings:

@@ -72,24 +72,23 @@ def examine(home: "Home") -> "Iterator[Check]":
         yield farm_checks.check_limits(limits_remark(home))
         yield farm_checks.check_canary(canary_remark(home))
         yield from trial_checks(os.environ)
-        yield from row_securities(home)
+        yield from database_roles(home)
         yield from refused_tenants(home)
 
 
-def row_securities(home: "Home") -> "Iterator[Check]":
+def database_roles(home: "Home") -> "Iterator[Check]":
     import asyncio
 
     from farmiq.cli import farm_checks
+    from farmiq.kit.database_roles import missing_roles_at
     from farmiq.kit.postgres import AWAY
-    from farmiq.kit.tenant_reads import missing_role_at
     from farmiq.stack.control import environment
 
     urls = environment(home)
     for tier in ("edge", "cloud"):
         try:
-            yield farm_checks.check_row_security(
-                tier, asyncio.run(missing_role_at(urls[f"{tier.upper()}_DATABASE_URL"]))
-            )
+            missing = asyncio.run(missing_roles_at(urls[f"{tier.upper()}_DATABASE_URL"], f"farmiq.{tier}.migrations"))
+            yield farm_checks.check_database_roles(tier, missing)
         except AWAY:  # PostgreSQL has a check of its own
             continue
 

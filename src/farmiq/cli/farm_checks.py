@@ -73,12 +73,13 @@ def check_canary(remark: str | None) -> Check:
     return Check("canary", Verdict.FAILED, f"devices' messages may be vanishing: {remark}", fix)
 
 
-def check_row_security(tier: str, role_sql: str | None) -> Check:
-    name = f"{tier} row security"
-    if role_sql is None:
-        return good(name, "queries read as a role that sees the tenants of the request only")
-    found = "the role that queries read as is missing: a query without its tenant would show every tenant"
-    return Check(name, Verdict.WARNING, found, f"as a superuser of PostgreSQL: {role_sql} then farmiq migrate {tier}")
+def check_database_roles(tier: str, missing_sql: Sequence[str]) -> Check:
+    name = f"{tier} database roles"
+    if not missing_sql:
+        return good(name, "each service writes its own tables only, and queries see the tenants of the request only")
+    found = "roles are missing: a service without its own may do everything in this database"
+    fix = f"as a superuser of PostgreSQL: {' '.join(missing_sql)} then farmiq migrate {tier}"
+    return Check(name, Verdict.WARNING, found, fix)
 
 
 def check_ports(state: StackState, remembered: Mapping[str, int], is_free: Callable[[int], bool]) -> Check:

@@ -28,21 +28,22 @@ def migrate(
     url = database_url(tier, os.environ)
 
     from farmiq.kit import logging, migrations
-    from farmiq.kit.tenant_reads import missing_role_at
+    from farmiq.kit.database_roles import missing_roles_at
 
     logging.configure("WARNING")
-    applied = asyncio.run(migrations.migrate(url, f"farmiq.{tier}.migrations"))
-    role_sql = asyncio.run(missing_role_at(url))
+    package = f"farmiq.{tier}.migrations"
+    applied = asyncio.run(migrations.migrate(url, package))
+    role_sql = "\n".join(asyncio.run(missing_roles_at(url, package)))
     if as_json:
-        say_json({"tier": tier, "applied": applied, "missing_role_sql": role_sql})
+        say_json({"tier": tier, "applied": applied, "missing_role_sql": role_sql or None})
     elif applied:
         say(f"The {tier} database was brought to revision {applied[-1]}: {', '.join(applied)}.")
     else:
         say(f"The {tier} database is at the newest revision already.")
     if role_sql and not as_json:
         say(
-            "Row-level security does not protect queries: the role that they read as is missing, and this user may not make it.\n"
-            f"As a superuser: {role_sql}\nThen: farmiq migrate {tier}"
+            "Some roles of PostgreSQL are missing, and this user may not make them: services without theirs may do everything\n"
+            f"in this database. As a superuser:\n{role_sql}\nThen: farmiq migrate {tier}"
         )
 
 

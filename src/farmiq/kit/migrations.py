@@ -27,10 +27,10 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 from sqlalchemy.pool import NullPool
 
+from farmiq.kit.database_roles import allow
 from farmiq.kit.errors import Fatal, Transient
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import AWAY, RETRY, DatabaseAway
-from farmiq.kit.tenant_reads import allow
 
 log = get_logger(__name__)
 
@@ -86,7 +86,7 @@ async def migrate(database_url: str, package: str, *, patience_seconds: float = 
             await _take_lock(connection, patience_seconds)
             applied = await connection.run_sync(_upgrade, package)
             driver: Any = (await connection.get_raw_connection()).driver_connection
-            await allow(driver)
+            await allow(driver, package)
     except DBAPIError as error:
         raise _named(error.orig.__cause__ if error.orig else None, "the migration") from error
     log.info("schema_migrated", package=package, revisions=applied)

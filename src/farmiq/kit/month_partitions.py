@@ -76,7 +76,7 @@ async def drop(connection: Connection, table: str, partition: Partition, still_t
                 await connection.execute(f"LOCK TABLE ONLY {table} IN ACCESS EXCLUSIVE MODE")
                 if still_true is not None and not await still_true(connection):
                     return False
-                await connection.execute(f"DROP TABLE {partition.name}")
+                await connection.execute("SELECT drop_partition($1::text::regclass)", partition.name)
         except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
             continue
         return True

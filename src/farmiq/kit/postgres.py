@@ -1,6 +1,7 @@
 """PostgreSQL through asyncpg: a pool, JSON as raw bytes, and one answer to "is the database away?"."""
 
 import asyncio
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 import asyncpg
@@ -75,7 +76,7 @@ class RestoreUnfinished(Fatal):
 
 
 async def open_pool(url: str, *, service: str, size_max: int = 8, patience_seconds: float = 60.0) -> Pool:
-    """A pool on the database, waiting for one that is still starting."""
+    """A pool on the database, waiting for one that is still starting. A service of a tier works as the role that it has there."""
     backoff = Backoff(base_seconds=0.1, cap_seconds=2.0)
     waited = 0.0
     while True:
@@ -112,7 +113,7 @@ async def _create(url: str, service: str, size_max: int) -> Pool:
         # Connections are made when they are needed: asyncpg would otherwise log a traceback a second while the database is away.
         min_size=0,
         max_size=size_max,
-        init=prepare,
+        init=partial(_prepare_for, service),
         connection_class=Session,
         timeout=10.0,
         command_timeout=60.0,
@@ -125,6 +126,23 @@ async def prepare(connection: Connection) -> None:
     await connection.set_type_codec(
         "jsonb", encoder=_jsonb_out, decoder=_jsonb_in, schema="pg_catalog", format="binary"
     )
+
+
+async def _prepare_for(service: str, connection: Connection) -> None:
+    await prepare(connection)
+    if not service.startswith(("edge-", "cloud-")):
+        return
+    try:
+        is_taken = await connection.fetchval("SELECT write_as($1)", service)
+    except asyncpg.UndefinedFunctionError:
+        return  # a schema without roles: whoever needs a newer one says so
+    if not is_taken:
+        _warn_of_owner(service)
+
+
+@cache
+def _warn_of_owner(service: str) -> None:
+    log.warning("service_role_skipped", service=service, fix="farmiq migrate says which roles are missing")
 
 
 async def certainly(connection: Connection, statement: str, *arguments: Any) -> Any:

@@ -2,12 +2,14 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 import asyncpg
 
+from farmiq.kit.database_roles import identifier, reader_role, role_statements, writer_role
 from farmiq.kit.postgres import Connection
 from farmiq.stack import binaries
 from farmiq.stack.errors import StackError
@@ -184,25 +186,24 @@ def _quoted(path: Path) -> str:
     return str(path).replace("'", "''")
 
 
-async def create_role_and_database(connection: Connection, name: str, password: str) -> None:
-    """One role that owns one database of its name, where nobody else may connect, and the role that requests read it as. Safe to
-    repeat; sets the password anew."""
+async def create_role_and_database(
+    connection: Connection, name: str, password: str, services: Iterable[str] = ()
+) -> None:
+    """One role that owns one database of its name, where nobody else may connect, and the roles that requests read and services
+    write it as. Safe to repeat; sets the password anew."""
     verb = "ALTER" if await connection.fetchval("SELECT 1 FROM pg_roles WHERE rolname = $1", name) else "CREATE"
-    identifier = _identifier(name)
+    owner = identifier(name)
     await connection.execute(
-        f"{verb} ROLE {identifier} WITH LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE PASSWORD {_literal(password)}"
+        f"{verb} ROLE {owner} WITH LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE PASSWORD {_literal(password)}"
     )
     if not await connection.fetchval("SELECT 1 FROM pg_database WHERE datname = $1", name):
-        await connection.execute(f"CREATE DATABASE {identifier} OWNER {identifier} TEMPLATE template0")
-    await connection.execute(f"REVOKE ALL ON DATABASE {identifier} FROM PUBLIC")
-    reader = f"{name[:56]}_reader"
-    if not await connection.fetchval("SELECT 1 FROM pg_roles WHERE rolname = $1", reader):
-        await connection.execute(f"CREATE ROLE {_identifier(reader)} NOLOGIN")
-    await connection.execute(f"GRANT {_identifier(reader)} TO {identifier}")
-
-
-def _identifier(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+        await connection.execute(f"CREATE DATABASE {owner} OWNER {owner} TEMPLATE template0")
+    await connection.execute(f"REVOKE ALL ON DATABASE {owner} FROM PUBLIC")
+    for role in (reader_role(name), *(writer_role(name, service) for service in services)):
+        create, grant = role_statements(name, role)
+        if not await connection.fetchval("SELECT 1 FROM pg_roles WHERE rolname = $1", role):
+            await connection.execute(create)
+        await connection.execute(grant)
 
 
 def _literal(text: str) -> str:

@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 import asyncpg
 
+from farmiq.kit.database_roles import writers_of
 from farmiq.kit.logging import get_logger
 from farmiq.kit.migrations import migrate
 from farmiq.kit.postgres import Connection, prepare
@@ -47,8 +48,8 @@ async def provision_farm(plan: Plan) -> None:
 async def _provide_databases(plan: Plan) -> None:
     if plan.servers.postgres:
         async with _connected(plan.servers.postgres.url()) as connection:
-            await create_role_and_database(connection, "edge", plan.secrets.postgres_edge)
-            await create_role_and_database(connection, "cloud", plan.secrets.postgres_cloud)
+            for tier, password in (("edge", plan.secrets.postgres_edge), ("cloud", plan.secrets.postgres_cloud)):
+                await create_role_and_database(connection, tier, password, writers_of(f"farmiq.{tier}.migrations"))
             await connection.execute("REVOKE ALL ON DATABASE postgres, template1 FROM PUBLIC")
     elif plan.external.database_url:
         async with _connected(plan.external.database_url) as connection:

@@ -3,8 +3,9 @@
 import asyncpg
 import pytest
 
+from farmiq.kit.database_roles import READ_POLICY
 from farmiq.kit.postgres import Connection, Pool
-from farmiq.kit.tenant_reads import ALL_TENANTS, READ_POLICY, read_as
+from farmiq.kit.tenant_reads import ALL_TENANTS, read_as
 from support.tenant_rows import fill
 
 KEPT_BY_SERVICES = {

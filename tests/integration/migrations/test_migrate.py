@@ -31,8 +31,8 @@ from support.waiting import eventually
 
 EDGE = "farmiq.edge.migrations"
 CLOUD = "farmiq.cloud.migrations"
-EDGE_REVISIONS = [f"edge_{number:04d}" for number in range(1, 29)]
-CLOUD_REVISIONS = [f"cloud_{number:04d}" for number in range(1, 25)]
+EDGE_REVISIONS = [f"edge_{number:04d}" for number in range(1, 30)]
+CLOUD_REVISIONS = [f"cloud_{number:04d}" for number in range(1, 26)]
 
 MakePackage = Callable[..., str]
 

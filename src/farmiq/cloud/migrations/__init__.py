@@ -22,6 +22,7 @@
 | `0022_identity` | the secret of the cloud's event ids, in `cloud_identity`; the tenant in the key of places of pictures |
 | `0023_row_security` | policies for reading, `reader_role()` and `read_as()` |
 | `0024_erasures` | `tenant_erasures` |
+| `0025_service_roles` | `writer_role()`, `write_as()`, `drop_partition()`; who may write what is in `writers.py` |
 
 Upgrades only, never back: a downgrade would drop columns and tables with accepted samples in them. What a revision got wrong,
 the next one corrects; what is worse, a backup restores.

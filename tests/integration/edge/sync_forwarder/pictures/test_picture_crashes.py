@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,7 @@ async def test_killed_between_any_two_steps_the_picture_arrives_whole_and_once(
     first = ServiceProcess(SERVICE, environ, run_folder, tmp_path / "first.log", dies=death)
     second = ServiceProcess(SERVICE, environ | {"INSTANCE_ID": "second"}, run_folder, tmp_path / "second.log")
     try:
-        await asyncio.to_thread(first.start)
+        await asyncio.to_thread(partial(first.start, is_awaited=False))
         await asyncio.to_thread(first.wait_for_death)
         row = await transfer_row(edge_pool, media_id)
         assert (row["state"], row["claimed_by"]) == ("sending", "replica-1")

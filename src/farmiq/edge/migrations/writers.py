@@ -1,0 +1,60 @@
+"""What each service of the edge may do to which table. `farmiq migrate` puts it into the database.
+
+The gateway is long because it stores what a message says in one transaction, for all who work on it later."""
+
+from typing import Final
+
+from farmiq.kit.database_roles import Writers
+
+READ: Final = "SELECT"
+ADD: Final = "SELECT, INSERT"
+CHANGE: Final = "SELECT, INSERT, UPDATE"
+UPDATE: Final = "SELECT, UPDATE"
+ALL: Final = "SELECT, INSERT, UPDATE, DELETE"
+
+EVERYONE: Final = {
+    READ: ("alembic_version", "edge_identity", "devices"),
+    CHANGE: ("job_runs", "ops_alerts"),
+}
+"""What jobs, alerts, ids of events and the question whose device it is take, in every service."""
+
+WRITERS: Final[Writers] = {
+    "edge-ingress-gateway": {
+        READ: ("retired_samples",),
+        ADD: ("sync_outbox", "stream_losses", "station_losses", "session_operations"),
+        CHANGE: (
+            "devices", "canary_receipts", "streams", "stream_content", "telemetry_raw", "telemetry_agg", "device_liveness",
+            "sensor_liveness", "weight_sessions", "session_pictures", "session_results", "session_weights", "media_objects",
+        ),
+        ALL: ("broker_refusals", "ingress_dedupe", "ingress_rejected", "telemetry_agg_unsent"),
+    },
+    "edge-telemetry-timeseries": {
+        READ: ("streams", "stream_content", "stream_losses", "station_losses", "tenant_erasures"),
+        ADD: ("sync_outbox",),
+        UPDATE: ("retired_samples",),
+        CHANGE: ("device_liveness", "sensor_liveness"),
+        ALL: ("telemetry_raw", "telemetry_raw_default", "telemetry_agg", "telemetry_agg_unsent"),
+    },
+    "edge-weighvision-session": {
+        READ: ("inference_results", "station_losses", "stream_losses"),
+        ADD: ("sync_outbox",),
+        CHANGE: ("media_objects",),
+        ALL: ("weight_sessions", "session_operations", "session_pictures", "session_results", "session_weights"),
+    },
+    "edge-media-store": {
+        READ: ("session_operations", "session_results", "session_weights", "inference_results"),
+        ADD: ("sync_outbox", "media_transfers"),
+        CHANGE: ("inference_jobs", "weight_sessions", "session_pictures"),
+        ALL: ("media_objects", "media_bytes_of_day", "media_presign_pace"),
+    },
+    "edge-vision-inference": {
+        READ: ("media_objects", "session_operations", "session_weights"),
+        ADD: ("sync_outbox",),
+        CHANGE: ("weight_sessions", "session_pictures", "session_results", "inference_models"),
+        ALL: ("inference_jobs", "inference_results"),
+    },
+    "edge-sync-forwarder": {
+        READ: ("media_objects",),
+        ALL: ("sync_outbox", "sync_state", "media_transfers"),
+    },
+}  # fmt: skip
