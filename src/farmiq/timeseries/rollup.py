@@ -14,6 +14,7 @@ from farmiq.timeseries.stream import Origin
 
 # A sum that leaves the numbers stands still here, below the end, where an average can still be made of it and sent as JSON.
 SUM_MAX = 1.78e308
+SUM_MIN = 1e-290
 
 WINDOW_MICROSECONDS = {"1m": 60_000_000, "1h": 3_600_000_000, "1d": 86_400_000_000}
 
@@ -95,6 +96,8 @@ def at_one_place(aggregates: Sequence[tuple[Bucket, Tally]]) -> Sequence[tuple[B
 
 
 def bounded(total: float) -> float:
+    """A sum that PostgreSQL can add to and divide by a count. It refuses results that are too large for a number, or too small to
+    be told from zero, and with them every sample of the batch: the one stands still, the other is zero."""
     if isfinite(total):
-        return min(max(total, -SUM_MAX), SUM_MAX)
+        return 0.0 if abs(total) < SUM_MIN else min(max(total, -SUM_MAX), SUM_MAX)
     return 0.0 if isnan(total) else copysign(SUM_MAX, total)

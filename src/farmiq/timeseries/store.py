@@ -14,7 +14,7 @@ from farmiq.kit.postgres import Connection
 from farmiq.timeseries.content import DIGEST_MASK, Block, BlockContent
 from farmiq.timeseries.coverage import Span
 from farmiq.timeseries.packed_rows import as_copy
-from farmiq.timeseries.rollup import Bucket, Tally, at_one_place, bounded
+from farmiq.timeseries.rollup import SUM_MAX, SUM_MIN, Bucket, Tally, at_one_place, bounded
 from farmiq.timeseries.samples import COLUMNS, ReadingKey, Row
 from farmiq.timeseries.stream import Coverage, Origin, StreamKey, StreamLimit
 
@@ -111,10 +111,11 @@ INSERT_AGGREGATES = f"""
 _MERGE = f"""
     {INSERT_AGGREGATES}
        SET count = known.count + excluded.count,
-           -- PostgreSQL refuses a sum beyond the numbers, and with it every sample of the batch: such a sum stands still instead.
-           sum_value = CASE WHEN abs(known.sum_value / 2 + excluded.sum_value / 2) < 8.9e307
-                            THEN known.sum_value + excluded.sum_value
-                            ELSE sign(known.sum_value / 2 + excluded.sum_value / 2) * 1.78e308 END,
+           -- As in `bounded`. Nothing is multiplied or divided here: a sum that is there already may be too small for it.
+           sum_value = CASE WHEN known.sum_value > 0 AND excluded.sum_value > {SUM_MAX} - known.sum_value THEN {SUM_MAX}
+                            WHEN known.sum_value < 0 AND excluded.sum_value < -{SUM_MAX} - known.sum_value THEN -{SUM_MAX}
+                            WHEN abs(known.sum_value + excluded.sum_value) < {SUM_MIN} THEN 0
+                            ELSE known.sum_value + excluded.sum_value END,
            min_value = least(known.min_value, excluded.min_value),
            max_value = greatest(known.max_value, excluded.max_value),
            updated_at = now()

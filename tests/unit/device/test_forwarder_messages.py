@@ -5,6 +5,7 @@ import pytest
 
 from farmiq.contracts.decoding import decode
 from farmiq.contracts.envelope import MqttEnvelope, payload_of
+from farmiq.contracts.limits import MQTT_MESSAGE_BYTES_MAX
 from farmiq.contracts.telemetry import TelemetryBatch, TelemetryLoss
 from farmiq.device.node_forwarder.batches import Messages, batch_of, loss_of
 from farmiq.device.node_forwarder.settings import ForwarderSettings
@@ -91,3 +92,20 @@ def test_a_wrong_setting_is_named(name: str, value: str) -> None:
 
 def test_settings_do_not_show_the_password() -> None:
     assert "secret-word" not in repr(load(ForwarderSettings, ENVIRON))
+
+
+@pytest.mark.parametrize(("channels", "samples"), [(200, 5000), (1024, 5000), (1024, 1024), (3, 5000), (1, 1)])
+def test_a_batch_is_cut_so_that_the_edge_takes_it_and_nothing_is_left_out(channels: int, samples: int) -> None:
+    """Finding 9 of the reading of the path from device to edge: a message of 285 KB was refused for ever."""
+    table = tuple(Channel(f"m{n}".ljust(63, "x"), "C", f"s{n}".ljust(63, "y")) for n in range(channels))
+    frames = [Frame(1 + n, NOON_US + n, n, n % channels, 2, -(1.0 + n / 7) * 1e-101) for n in range(samples)]
+    messages = Messages(load(ForwarderSettings, ENVIRON), Clock())
+    values: list[float] = []
+    while frames:
+        payload, last_seq = messages.batch(Run(Header(UUID(int=1), UUID(int=2), 1, NOON_US, table), frames), "live")
+        batch = payload_of(decode(MqttEnvelope, payload, max_bytes=MQTT_MESSAGE_BYTES_MAX))
+        assert isinstance(batch, TelemetryBatch)
+        assert (batch.seq0, batch.last_seq) == (frames[0].seq, last_seq)
+        values += batch.v
+        frames = [frame for frame in frames if frame.seq > last_seq]
+    assert values == [-(1.0 + n / 7) * 1e-101 for n in range(samples)]

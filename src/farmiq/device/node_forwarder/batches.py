@@ -6,6 +6,7 @@ from uuid import UUID
 from farmiq.contracts import event_types, topics
 from farmiq.contracts.decoding import encode
 from farmiq.contracts.envelope import DevicePayload, mqtt_envelope
+from farmiq.contracts.limits import MQTT_MESSAGE_BYTES_MAX
 from farmiq.contracts.status import DeviceStatus
 from farmiq.contracts.telemetry import Channel, Lane, TelemetryBatch, TelemetryLoss
 from farmiq.contracts.timestamps import from_us
@@ -33,9 +34,14 @@ class Messages:
         self.ack_topic = topics.AckTopic(device_id=settings.device_id).path
 
     def batch(self, run: Run, lane: Lane) -> tuple[bytes, int]:
-        """The front of a run as one message, and the last sequence in it."""
-        batch = batch_of(run, lane)
-        return self._envelope(batch, event_types.TELEMETRY_BATCH, new_id()), batch.last_seq
+        """The front of a run as one message that the edge takes, and the last sequence in it."""
+        frames = run.frames
+        while True:
+            batch = batch_of(Run(run.header, frames), lane)
+            message = self._envelope(batch, event_types.TELEMETRY_BATCH, new_id())
+            if len(message) <= MQTT_MESSAGE_BYTES_MAX or len(frames) == 1:
+                return message, batch.last_seq
+            frames = frames[: max(1, min(len(frames), len(batch.t)) // 2)]
 
     def loss(self, loss: Loss) -> bytes:
         """Under the loss's own id, so that it counts once however often it is sent."""

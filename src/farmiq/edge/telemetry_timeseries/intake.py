@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Final
 from uuid import UUID, uuid5
 
 import msgspec
 
 from farmiq import outbox
 from farmiq.contracts import event_types
-from farmiq.contracts.telemetry import TelemetryIngested, TelemetryLoss, pack_of
+from farmiq.contracts.telemetry import TelemetryBatch, TelemetryIngested, TelemetryLoss, pack_of
 from farmiq.contracts.timestamps import from_us
 from farmiq.edge.own_events import append_own, naming
 from farmiq.edge.telemetry_timeseries import store
@@ -27,6 +28,13 @@ from farmiq.timeseries.samples import SingleReading, StreamBatch
 from farmiq.timeseries.stream import Coverage, Origin, StreamKey, StreamLimit
 
 RAW = SyncPlan()
+PACK_BYTES_MAX: Final = 400 * 1024
+"""A pack as the outbox writes it. The cloud takes 512 KiB with the envelope around it."""
+_SAMPLE_BYTES: Final = 26
+"""Its time and channel, with what stands between them."""
+_SAMPLE_BYTES_MAX: Final = _SAMPLE_BYTES + 345
+_CHANNEL_BYTES_MAX: Final = 400
+_FRAME_BYTES: Final = 1024
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -64,7 +72,8 @@ async def store_batches(
         packs = [
             _pack(item, trace_id, span, names)
             for (item, trace_id), admission in zip(batches, admissions, strict=True)
-            for span in admission.stored
+            for stored in admission.stored
+            for span in pack_spans(item.batch, stored)
         ]
         await append_own(connection, packs)
     await _mark_unsent(connection, touched, received_at, sync)
@@ -128,6 +137,27 @@ def _mark(stream_id: UUID, origin: Origin, filled: list[Span], ranges_max: int) 
     acked_seq = contiguous_to(filled)
     above = [(first, end - 1) for first, end in filled if first > acked_seq]
     return Mark(stream_id, origin.device_id, acked_seq, above[:ranges_max])
+
+
+def pack_spans(batch: TelemetryBatch, span: Span) -> list[Span]:
+    """The run in parts that the cloud takes. jsonb has no exponents: 1e-300 is 302 letters in the outbox, and 6 from the node."""
+    first, end = span
+    if (end - first) * _SAMPLE_BYTES_MAX + len(batch.channels) * _CHANNEL_BYTES_MAX + _FRAME_BYTES <= PACK_BYTES_MAX:
+        return [span]
+    room = PACK_BYTES_MAX - _FRAME_BYTES - sum(len(msgspec.json.encode(one)) + 8 for one in batch.channels)
+    spans, used = [], 0
+    for seq in range(first, end):
+        size = _SAMPLE_BYTES + _written_bytes(batch.v[seq - batch.seq0])
+        if used and used + size > room:
+            spans.append((first, seq))
+            first, used = seq, 0
+        used += size
+    return [*spans, (first, end)]
+
+
+def _written_bytes(value: float) -> int:
+    digits, _, exponent = repr(value).partition("e")
+    return len(digits) + abs(int(exponent or 0))
 
 
 def _pack(item: StreamBatch, trace_id: str, span: Span, names: Naming) -> outbox.Event:
