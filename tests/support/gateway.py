@@ -25,7 +25,8 @@ ADMIN_TOKEN = "for-this-test-only"
 _WRONG_AGGREGATES = """
     SELECT * FROM (
       SELECT tenant_id, device_id, metric_type, coalesce(sensor, '') AS sensor, coalesce(unit, '') AS unit, "window",
-             date_trunc(step, occurred_at, 'UTC') AS bucket_start_at, count(*) AS n, sum(metric_value) AS total,
+             date_trunc(step, occurred_at, 'UTC') AS bucket_start_at, count(*) AS n,
+             CASE WHEN abs(sum(metric_value)) < 1e-290 THEN 0 ELSE sum(metric_value) END AS total,
              min(metric_value) AS low, max(metric_value) AS high
         FROM telemetry_raw, (VALUES ('1m', 'minute'), ('1h', 'hour'), ('1d', 'day')) AS width ("window", step)
        GROUP BY 1, 2, 3, 4, 5, 6, 7) AS expected
