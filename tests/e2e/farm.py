@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -96,17 +96,13 @@ class Farm:
     def child(self, name: str) -> ChildState:
         return next(child for child in read_state(self.home).children if child.name == name)
 
-    @contextmanager
-    def stopped(self, name: str) -> Iterator[None]:
+    def stopped(self, name: str) -> AbstractContextManager[None]:
         """The child does not run, and nobody notices that yet: what is on the way to it stays where it is."""
-        pid = self.child(name).pid
-        assert pid is not None
-        os.kill(pid, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
+        return _stopped(self.child(name).pid)
+
+    def unattended(self) -> AbstractContextManager[None]:
+        """Nobody starts again what ends."""
+        return _stopped(read_state(self.home).supervisor_pid)
 
     @property
     def spool_folder(self) -> Path:
@@ -177,3 +173,14 @@ async def _fetch(url: str, query: str, arguments: tuple[object, ...]) -> "list[a
         return await connection.fetch(query, *arguments)
     finally:
         await connection.close()
+
+
+@contextmanager
+def _stopped(pid: int | None) -> Iterator[None]:
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
