@@ -11,14 +11,41 @@ from farmiq.contracts.timestamps import Timestamp, keep_utc
 
 AckResult = Literal["stored", "duplicate", "rejected"]
 RANGES_MAX: Final = 1024
+PUT_OFF_MAX: Final = 1000
+
+NOT_REGISTERED: Final = "not_provisioned"
+STREAM_OF_ANOTHER_DEVICE: Final = "stream_of_another_device"
+NOT_STORABLE: Final = "not_storable"
+EVENT_ID_REUSED: Final = "event_id_reused"
+"""Final, but another id helps: another message of the tenant had this one."""
+
+OF_DEVICE: Final = frozenset({NOT_REGISTERED, STREAM_OF_ANOTHER_DEVICE})
+"""Refusals that concern all that the device sends."""
+NOT_NOW: Final = OF_DEVICE | {NOT_STORABLE}
+"""Refusals that a person, or the edge's database, can take back: the device keeps what they are about and sends it again. All
+others are about the message as it is, and final. An edge of 0.1.0 says these as `rejected` too."""
 
 
 class EventAck(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`rejected` is final, with the reason in `code`: the edge has kept the message and will not take it."""
+    """`rejected` is final, with the reason in `code`: the edge has kept the message and will not take it. Unless the code is one
+    of `NOT_NOW`, and never for a record of a loss."""
 
     event_id: UUID
     result: AckResult
     code: Id | None = None
+
+    @property
+    def is_put_off(self) -> bool:
+        return self.result == "rejected" and self.code in NOT_NOW
+
+
+class PutOff(Struct, frozen=True, kw_only=True):
+    """A message that is not taken as things are: the device is not registered, for instance. It stays with the device. A field of
+    its own, because a device of 0.1.0 discards an acknowledgement with a result that it does not know; it hears nothing of
+    this one, and repeats."""
+
+    event_id: UUID
+    code: Id
 
 
 class DeviceAck(Struct, frozen=True, kw_only=True):
@@ -34,8 +61,10 @@ class DeviceAck(Struct, frozen=True, kw_only=True):
     acked_seq: Count = 0
     received: Annotated[list[tuple[Seq, Seq]], Meta(max_length=RANGES_MAX)] = []
     events: Annotated[list[EventAck], Meta(max_length=10_000)] = []
+    put_off: Annotated[list[PutOff], Meta(max_length=10_000)] | UnsetType = UNSET
     retry_after_seconds: Annotated[float, Meta(ge=0, le=3600)] | UnsetType = UNSET
-    """Messages of this device were over its limit and were not taken: it keeps them, and waits so long before it sends more."""
+    """Messages of this device were not taken, because they were over its limit or were put off: it keeps them, and waits so long
+    before it sends more."""
 
     def __post_init__(self) -> None:
         if self.stream_id is None and (self.acked_seq or self.received):

@@ -75,3 +75,5 @@ class DeviceStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
     unweighed_count: Count | None = None
     upload_trouble: Annotated[str, Meta(max_length=300)] | None = None
     """Why no picture can be uploaded at this moment."""
+    put_off_code: Id | None = None
+    """Why the edge does not take what is sent at this moment, and lets the device keep it: `not_provisioned`, for instance."""

@@ -26,6 +26,7 @@ Kind = Literal[
     "retention_held",
     "retention_forced",
     "device_of_another_edge",
+    "device_put_off",
     "tenant_not_granted",
 ]
 """Each is a heading in `docs/operations/runbook.md`."""
@@ -62,6 +63,9 @@ UPDATE ops_alerts SET status = 'acked', acked_at = now(), acked_by = $2, note = 
 WHERE id = $1 AND status <> 'closed' RETURNING {_COLUMNS}
 """  # noqa: S608 - our own constants
 # Both conditions: the first is the index's, which holds no closed row.
+_CLOSE_UNSEEN: Final = """
+UPDATE ops_alerts SET status = 'closed', closed_at = now() WHERE status <> 'closed' AND kind = $1 AND last_seen_at < $2
+"""
 _OPEN: Final = (
     "SELECT kind, count(*) AS alerts FROM ops_alerts WHERE status <> 'closed' AND status = 'open' GROUP BY kind"
 )
@@ -122,6 +126,11 @@ def about_picture(media_id: UUID, device_id: str, session_id: UUID | None, **mor
 async def close_alert(connection: Connection, dedupe_key: str, tenant_id: str | None = None) -> None:
     """The cause is gone."""
     await connection.execute(_CLOSE, tenant_id, dedupe_key)
+
+
+async def close_unseen(connection: Connection, kind: Kind, since: datetime) -> int:
+    """Of a kind whose cause is seen again and again as long as it is there: those that were not, are over."""
+    return int((await connection.execute(_CLOSE_UNSEEN, kind, since)).rpartition(" ")[2])
 
 
 async def open_alerts(connection: Connection, kind: Kind) -> list[tuple[str | None, str]]:

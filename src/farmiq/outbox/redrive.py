@@ -23,6 +23,17 @@ UPDATE sync_outbox SET
 WHERE ctid = ANY (ARRAY(SELECT ctid FROM sync_outbox WHERE {_CHOSEN} LIMIT $7 FOR UPDATE SKIP LOCKED))
 """  # noqa: S608 - the condition is the constant above
 _CHOSEN_COUNT: Final = f"SELECT count(*) FROM sync_outbox WHERE {_CHOSEN}"  # noqa: S608 - as above
+# Those that died at their last attempt, and not at one after it: they are given one more, and only once.
+_TRY_ONCE_MORE: Final = """
+UPDATE sync_outbox SET
+  status = 'pending', parked = false, next_attempt_at = clock_timestamp(), failed_at = NULL, dlq_reason = NULL,
+  updated_at = clock_timestamp()
+WHERE ctid = ANY (ARRAY(
+  SELECT ctid FROM sync_outbox
+  WHERE status = 'dlq' AND tenant_id = $1 AND last_error_code = $2 AND attempt_count <= $3
+    AND coalesce(failed_at, updated_at) <= $4
+  LIMIT $5 FOR UPDATE SKIP LOCKED))
+"""
 _UNCLAIM: Final = """
 UPDATE sync_outbox SET
   status = 'pending', parked = false, claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
@@ -50,6 +61,16 @@ async def redrive(connection: Connection, which: DeadLetters) -> int:
     now = await connection.fetchval("SELECT clock_timestamp()")
     total = 0
     while changed := await _changed(connection, _REDRIVE, now, *_chosen(which), STEP_ROWS):
+        total += changed
+    return total
+
+
+async def try_once_more(connection: Connection, tenant_id: str, error_code: str, attempts_max: int) -> int:
+    """Dead letters that nobody judged one by one: whoever refused them takes others now. Each is given one more attempt, once;
+    when that fails as well, it is left to a person."""
+    now = await connection.fetchval("SELECT clock_timestamp()")
+    total = 0
+    while changed := await _changed(connection, _TRY_ONCE_MORE, tenant_id, error_code, attempts_max, now, STEP_ROWS):
         total += changed
     return total
 

@@ -104,6 +104,18 @@ class LossJournal:
         with self._lock:
             return self._settle(lambda loss: loss.last_seq > after_seq and loss.is_acknowledged, is_acknowledged=False)
 
+    def rename(self, loss_ids: Iterable[UUID]) -> None:
+        """The edge knows something else under these ids. They are told under new ones."""
+        wanted = set(loss_ids)
+        with self._lock:
+            self._store(
+                {
+                    slot: replace(loss, loss_id=self._new_id())
+                    for slot, loss in self._slots.items()
+                    if loss.loss_id in wanted and not loss.is_acknowledged
+                }
+            )
+
     def forget(self, before_seq: int) -> None:
         """Free acknowledged records older than anything kept. Not synced: one that comes back is only kept longer."""
         with self._lock:

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import msgspec
 
+from farmiq.contracts.ack import STREAM_OF_ANOTHER_DEVICE
 from farmiq.contracts.telemetry import TelemetryLoss
 from farmiq.contracts.timestamps import to_us
 from farmiq.kit.postgres import Connection
@@ -17,8 +18,6 @@ from farmiq.timeseries.partitions import months_of
 from farmiq.timeseries.rollup import Bucket, Tally, tally_batch, tally_reading, with_wider_windows
 from farmiq.timeseries.samples import ReadingKey, SingleReading, StreamBatch, row_of
 from farmiq.timeseries.stream import Coverage, Origin, StreamKey
-
-STREAM_OF_ANOTHER_DEVICE = "stream_of_another_device"
 
 
 class Admission(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """What an acknowledgement does to the spool. The broker is not asked here: these are words that were delayed on their way."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from farmiq.contracts.ack import DeviceAck, EventAck
+from farmiq.contracts.ack import DeviceAck, EventAck, PutOff
 from farmiq.contracts.decoding import encode
 from farmiq.device.node_forwarder.acks import AckReader
 from farmiq.device.node_forwarder.batches import Messages
@@ -46,6 +46,14 @@ class Ears:
             acked_seq=acked_seq,
             events=[EventAck(event_id=loss, result="stored") for loss in losses],
         )
+        message = Message("iot/node-1/ack", encode(ack), 1, False, False, 1, 1)
+        await _hear(message, self.reader, self.recorder, self.lanes, self.publisher)
+
+    async def say(self, *events: EventAck, put_off: Sequence[PutOff] = ()) -> None:
+        epoch = UUID(self.recorder.spool.acked.epoch) if self.recorder.spool.acked.epoch else OLD
+        ack = DeviceAck(epoch=epoch, ts=NOON, events=list(events), put_off=list(put_off))
+        if not self.recorder.spool.acked.epoch:
+            await self.hear(epoch, 0, 0)
         message = Message("iot/node-1/ack", encode(ack), 1, False, False, 1, 1)
         await _hear(message, self.reader, self.recorder, self.lanes, self.publisher)
 
@@ -111,3 +119,39 @@ async def test_the_first_word_of_a_restored_database_counts_for_what_it_holds(ea
     assert ears.outstanding == [LOSS]
     await ears.hear(uuid4(), 3, 5, LOSS)
     assert ears.outstanding == []
+
+
+@pytest.mark.parametrize("code", ["not_provisioned", "stream_of_another_device", "not_storable", "schema", None])
+async def test_a_refusal_acknowledges_no_loss(ears: Ears, code: str | None) -> None:
+    """Finding 1 of the reading of the path from device to edge: the hole was then in nobody's record, for ever."""
+    await ears.say(EventAck(event_id=LOSS, result="rejected", code=code))
+    assert ears.outstanding == [LOSS]
+    assert ears.publisher.is_refused(LOSS), "and it is not told again every few seconds"
+    assert ears.publisher.put_off_code == (None if code in ("schema", None) else code)
+    await ears.say(EventAck(event_id=LOSS, result="stored"))
+    assert ears.outstanding == []
+
+
+async def test_a_loss_whose_id_the_edge_knows_from_something_else_is_told_under_another_one(ears: Ears) -> None:
+    await ears.say(EventAck(event_id=LOSS, result="rejected", code="event_id_reused"))
+    (renamed,) = ears.outstanding
+    assert renamed != LOSS
+    assert not ears.publisher.is_refused(renamed), "under the new id at once"
+    await ears.say(EventAck(event_id=renamed, result="duplicate"))
+    assert ears.outstanding == []
+
+
+async def test_a_restored_database_is_asked_at_once_about_what_the_one_before_refused(ears: Ears) -> None:
+    await ears.hear(OLD, 1, 5)
+    await ears.say(EventAck(event_id=LOSS, result="rejected", code="not_provisioned"))
+    await ears.hear(RESTORED, 2, 5)
+    assert not ears.publisher.is_refused(LOSS)
+
+
+async def test_a_node_shows_why_the_edge_takes_nothing_until_it_does(ears: Ears) -> None:
+    await ears.hear(OLD, 1, 2)
+    await ears.say(put_off=[PutOff(event_id=uuid4(), code="not_provisioned")])
+    assert ears.publisher.put_off_code == "not_provisioned"
+    assert (ears.recorder.spool.acked.seq, ears.outstanding) == (2, [LOSS])
+    await ears.hear(OLD, 3, 5)
+    assert ears.publisher.put_off_code is None

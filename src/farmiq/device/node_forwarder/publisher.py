@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
+from uuid import UUID
 
 from farmiq.contracts.telemetry import Lane
 from farmiq.device.node_forwarder.batches import Messages
@@ -21,6 +22,7 @@ LOOK_SECONDS = 0.5
 HOLE_SECONDS = 2.0  # the edge has answered and lacks something: no need to wait for a silence
 PATIENCE_SECONDS_MAX = 300.0
 HOLD_BACK_SECONDS_MAX = 120.0
+REFUSED_LOSS_SECONDS = 600.0
 
 log = get_logger(__name__)
 
@@ -48,6 +50,8 @@ class Publisher:
         self._progress_at = life.clock.monotonic()
         self._silences = 0
         self._not_before = 0.0
+        self._refused_losses: dict[UUID, float] = {}
+        self.put_off_code: str | None = None
         mqtt.on_connect.append(self._start_over)
 
     @property
@@ -65,15 +69,31 @@ class Publisher:
         if is_progress:
             self._progress_at = now
             self._silences = 0
+            self.put_off_code = None
         self._work.set()
+
+    def put_off(self, code: str) -> None:
+        """The edge takes nothing of this device, or not this message, as things are. It is repeated as after any silence."""
+        if code != self.put_off_code:
+            log.error("messages_put_off", code=code)
+        self.put_off_code = code
+
+    def losses_refused(self, loss_ids: Iterable[UUID]) -> None:
+        """They are told again all the same, only not every few seconds."""
+        until = self._life.clock.monotonic() + REFUSED_LOSS_SECONDS
+        self._refused_losses.update(dict.fromkeys(loss_ids, until))
+
+    def is_refused(self, loss_id: UUID) -> bool:
+        return self._refused_losses.get(loss_id, 0.0) > self._life.clock.monotonic()
 
     def went_back(self) -> None:
         """Another edge database has answered: what was sent to the one before is not waited for."""
         self._forget_sent()
         self._silences = 0
+        self._refused_losses.clear()
 
     def hold_back(self, seconds: float) -> None:
-        """The edge did not take everything, because it was too much: what it lacks is sent again after that time."""
+        """The edge did not take everything: what it lacks is sent again after that time."""
         self._not_before = self._life.clock.monotonic() + min(seconds, HOLD_BACK_SECONDS_MAX)
         log.warning("edge_limit_reached", retry_after_seconds=round(seconds, 1))
 
@@ -119,8 +139,10 @@ class Publisher:
     async def send_losses(self) -> None:
         """Each declared loss until the edge has it, again after a silence."""
         while True:
-            await self._mqtt.wait_connected()
+            await self._wait_allowed()
             for loss in await self._recorder.run(self._recorder.spool.losses.outstanding):
+                if self.is_refused(loss.loss_id):
+                    continue
                 try:
                     await self._mqtt.publish(self._messages.loss_topic, self._messages.loss(loss))
                 except BrokerAway:

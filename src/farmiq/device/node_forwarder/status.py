@@ -71,6 +71,7 @@ class Figures:
             replay_window_samples=self._publisher.window.samples,
             drain_seconds_estimated=_rounded(self._pace.drain_seconds()) if is_draining else None,
             runway_seconds=_rounded(self._pace.runway_seconds(usage.room_bytes, FRAME_BYTES)),
+            put_off_code=self._publisher.put_off_code,
         )
 
     def _age_seconds(self, wall_us: int | None) -> float | None:

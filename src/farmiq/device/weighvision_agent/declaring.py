@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 
+from farmiq.contracts.decoding import encode
 from farmiq.contracts.envelope import MqttEnvelope
 from farmiq.contracts.station import STATION_LOSS, LossReason, StationLoss
 from farmiq.contracts.timestamps import from_us
@@ -15,6 +16,7 @@ from farmiq.device.weighvision_agent.event_store import Queued
 from farmiq.device.weighvision_agent.losses import Lost, loss_of
 from farmiq.device.weighvision_agent.messages import Messages
 from farmiq.device.weighvision_agent.picture_store import Picture
+from farmiq.kit.ids import new_id
 from farmiq.kit.logging import get_logger
 
 DROPPED = "dropped"
@@ -97,6 +99,13 @@ def declare_damage(
         is_count_exact=False,
     )
     event_store.gather(connection, messages.loss(loss))
+
+
+def tell_under_another_id(connection: sqlite3.Connection, number: int) -> None:
+    """The edge knows something else under the loss's id."""
+    envelope = msgspec.json.decode(event_store.body_of(connection, number), type=MqttEnvelope)
+    renamed = msgspec.structs.replace(envelope, event_id=new_id())
+    event_store.rename(connection, number, renamed.event_id, encode(renamed))
 
 
 def dropped(connection: sqlite3.Connection) -> int:

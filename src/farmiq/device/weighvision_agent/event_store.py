@@ -1,5 +1,6 @@
 """Every SQL about events, sessions and what is known of the edge."""
 
+import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -64,10 +65,12 @@ def _last_of(connection: Connection, session_id: UUID | None) -> int | None:
     return None if row[0] is None else int(row[0])
 
 
-def next_to_send(connection: Connection, count: int) -> list[ToSend]:
-    """From the front of the queue, in the order of the replay."""
+def next_to_send(connection: Connection, count: int, passing: Sequence[int] = ()) -> list[ToSend]:
+    """From the front of the queue, in the order of the replay, but for those that are `passing` their turn."""
     rows = connection.execute(
-        "SELECT number, topic, body FROM events WHERE state = 'waiting' ORDER BY order_us, number LIMIT ?", (count,)
+        "SELECT number, topic, body FROM events WHERE state = 'waiting' AND number NOT IN (SELECT value FROM json_each(?))"
+        " ORDER BY order_us, number LIMIT ?",
+        (json.dumps(list(passing)), count),
     )
     return [ToSend(*row) for row in rows]
 
@@ -149,6 +152,14 @@ def reject(connection: Connection, number: int, code: str | None, at_us: int) ->
     )
 
 
+def rename(connection: Connection, number: int, event_id: UUID, body: bytes) -> None:
+    connection.execute("UPDATE events SET event_id = ?, body = ? WHERE number = ?", (str(event_id), body, number))
+
+
+def body_of(connection: Connection, number: int) -> bytes:
+    return bytes(connection.execute("SELECT body FROM events WHERE number = ?", (number,)).fetchone()[0])
+
+
 def send_again(connection: Connection, epoch: UUID, since_us: int) -> int:
     """What another database acknowledged, and this one may never have seen. It begins to wait once more."""
     return connection.execute(
@@ -190,12 +201,13 @@ def gather(connection: Connection, event: Event) -> None:
     )
 
 
-def tell_gathered(connection: Connection) -> bool:
-    """One batch of losses at a time: what is lost meanwhile grows the next one instead of becoming a crowd."""
-    asked = "SELECT 1 FROM events WHERE event_type = ? AND state = ? LIMIT 1"
-    if connection.execute(asked, (STATION_LOSS, "gathering")).fetchone() is None:
+def tell_gathered(connection: Connection, refused: Sequence[int] = ()) -> bool:
+    """One batch of losses at a time: what is lost meanwhile grows the next one instead of becoming a crowd. One that the edge
+    refuses is not waited for."""
+    asked = "SELECT 1 FROM events WHERE event_type = ? AND state = ? AND number NOT IN (SELECT value FROM json_each(?)) LIMIT 1"
+    if connection.execute(asked, (STATION_LOSS, "gathering", "[]")).fetchone() is None:
         return False
-    if connection.execute(asked, (STATION_LOSS, "waiting")).fetchone() is not None:
+    if connection.execute(asked, (STATION_LOSS, "waiting", json.dumps(list(refused)))).fetchone() is not None:
         return False
     connection.execute("UPDATE events SET state = 'waiting' WHERE state = 'gathering'")
     return True

@@ -40,5 +40,8 @@ async def _hear(message: Message, epochs: Epochs, recorder: Recorder, publisher:
         return
     settled = await recorder.settle(ack, is_new_epoch=speaker is Speaker.NEW)
     if speaker is Speaker.NEW:
+        publisher.put_offs.end()
         publisher.start_over()
     publisher.settled(settled)
+    if isinstance(ack.retry_after_seconds, float):
+        publisher.hold_back(ack.retry_after_seconds)

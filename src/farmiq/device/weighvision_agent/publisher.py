@@ -4,11 +4,19 @@ import asyncio
 import contextlib
 import random
 
+from farmiq.contracts.ack import OF_DEVICE
 from farmiq.device.weighvision_agent.database import QueueFailed
 from farmiq.device.weighvision_agent.event_store import ToSend
-from farmiq.device.weighvision_agent.queue import Queue
+from farmiq.device.weighvision_agent.queue import Queue, Settled
 from farmiq.device.weighvision_agent.recorder import Recorder
-from farmiq.device.weighvision_agent.replay import IN_FLIGHT_MAX, OnTheWay, Throttle, jitter_seconds
+from farmiq.device.weighvision_agent.replay import (
+    IN_FLIGHT_MAX,
+    PUT_OFF_SECONDS,
+    OnTheWay,
+    PutOffs,
+    Throttle,
+    jitter_seconds,
+)
 from farmiq.device.weighvision_agent.settings import StationSettings
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.logging import get_logger
@@ -16,6 +24,7 @@ from farmiq.kit.mqtt import BrokerAway, MqttClient
 from farmiq.kit.retry import Backoff
 
 LOOK_SECONDS = 0.5
+HOLD_BACK_SECONDS_MAX = 120.0
 
 log = get_logger(__name__)
 
@@ -33,6 +42,8 @@ class Publisher:
         self._throttle = Throttle(settings.replay_msgs_per_sec)
         self._failing = Backoff(base_seconds=0.5, cap_seconds=10.0)
         self.on_the_way = OnTheWay(settings.weighvision_resend_seconds, life.clock.monotonic())
+        self.put_offs = PutOffs()
+        self._not_before = 0.0
         mqtt.on_connect.append(self._connected)
 
     async def send_all(self) -> None:
@@ -45,6 +56,7 @@ class Publisher:
 
     async def _send_while_connected(self) -> None:
         while self._mqtt.is_connected:
+            await asyncio.sleep(self._not_before - self._life.clock.monotonic())
             self._recorder.events_added.clear()
             try:
                 for event in await self._recorder.run(self._next_events):
@@ -56,10 +68,11 @@ class Publisher:
             await self._wait_for_work()
 
     def _next_events(self, queue: Queue) -> list[ToSend]:
-        queue.tell_gathered()
+        passing = self.put_offs.not_due(self._life.clock.monotonic())
+        queue.tell_gathered(passing)
         if not self.on_the_way.has_room:
             return []
-        return self.on_the_way.not_sent(queue.next_to_send(IN_FLIGHT_MAX))
+        return self.on_the_way.not_sent(queue.next_to_send(IN_FLIGHT_MAX, passing))
 
     async def _send(self, event: ToSend) -> None:
         await asyncio.sleep(self._throttle.spend(self._life.clock.monotonic()))
@@ -67,9 +80,23 @@ class Publisher:
         self.on_the_way.sent(event.number, self._life.clock.monotonic())
         await self._mqtt.publish(event.topic, event.body)
 
-    def settled(self, numbers: list[int]) -> None:
-        self.on_the_way.settled(numbers, self._life.clock.monotonic())
+    def settled(self, settled: Settled) -> None:
+        now = self._life.clock.monotonic()
+        if settled.is_taken:
+            self.put_offs.end_of(OF_DEVICE)
+        if settled.put_off and self.put_offs.code is None:
+            log.error("events_put_off", codes=sorted(set(settled.put_off.values())), count=len(settled.put_off))
+        if OF_DEVICE.intersection(settled.put_off.values()):
+            self.hold_back(PUT_OFF_SECONDS)
+        self.put_offs.forget(settled.done)
+        self.put_offs.add(settled.put_off, now)
+        self.on_the_way.settled([*settled.done, *settled.put_off], now)
         self._recorder.events_added.set()
+
+    def hold_back(self, seconds: float) -> None:
+        """The edge did not take everything: what it lacks is sent again after that time."""
+        self._not_before = self._life.clock.monotonic() + min(seconds, HOLD_BACK_SECONDS_MAX)
+        log.warning("edge_limit_reached", retry_after_seconds=round(seconds, 1))
 
     def start_over(self) -> None:
         self.on_the_way.start_over()

@@ -10,11 +10,12 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 from uuid import UUID
 
 from msgspec.structs import replace
 
-from farmiq.contracts.ack import DeviceAck, EventAck
+from farmiq.contracts.ack import EVENT_ID_REUSED, DeviceAck, EventAck
 from farmiq.contracts.media import PresignAnswer
 from farmiq.contracts.station import STATION_LOSS, LossReason
 from farmiq.contracts.timestamps import from_us, to_us
@@ -29,6 +30,7 @@ from farmiq.device.weighvision_agent.declaring import (
     give_up_events,
     give_up_pictures,
     lost_event,
+    tell_under_another_id,
     unannounced,
 )
 from farmiq.device.weighvision_agent.drops import Limits, to_make_room, too_many, too_old
@@ -48,6 +50,15 @@ UNKNOWN_MEDIA = "unknown_media"
 EPOCH = "epoch"
 
 log = get_logger(__name__)
+
+
+class Settled(NamedTuple):
+    """What an acknowledgement meant for the events it names, by their numbers. `put_off`: with the reason."""
+
+    done: list[int]
+    put_off: dict[int, str]
+    is_taken: bool
+    """The edge has taken at least one."""
 
 
 class Queue:
@@ -125,13 +136,13 @@ class Queue:
 
     # What is sent
 
-    def next_to_send(self, count: int) -> list[ToSend]:
-        return event_store.next_to_send(self.connection, count)
+    def next_to_send(self, count: int, passing: Sequence[int] = ()) -> list[ToSend]:
+        return event_store.next_to_send(self.connection, count, passing)
 
-    def tell_gathered(self) -> None:
+    def tell_gathered(self, refused: Sequence[int] = ()) -> None:
         """Losses that were gathered are told from now on, and grow no more."""
         with self._writing():
-            event_store.tell_gathered(self.connection)
+            event_store.tell_gathered(self.connection, refused)
 
     def next_to_upload(self) -> Picture | None:
         return picture_store.next_to_upload(self.connection, self._ran.now_us())
@@ -196,16 +207,20 @@ class Queue:
 
     # What the edge says
 
-    def settle(self, ack: DeviceAck, *, is_new_epoch: bool) -> list[int]:
-        """Answers the numbers of the events that need not be sent any more."""
+    def settle(self, ack: DeviceAck, *, is_new_epoch: bool) -> Settled:
         at = self._clock.now()
+        settled = Settled([], {}, any(event.result == "stored" for event in ack.events))
         with self._writing():
             if is_new_epoch:
                 again = event_store.send_again(self.connection, ack.epoch, self._ran.now_us())
                 log.warning("edge_epoch_changed", now=str(ack.epoch), sent_again=again)
             event_store.set_fact(self.connection, EPOCH, str(ack.epoch))
-            settled = [self._settle(event, ack.epoch, at) for event in ack.events]
-        return [number for number in settled if number is not None]
+            for event in ack.events:
+                self._settle(event, ack.epoch, at, settled)
+            for one in ack.put_off or ():
+                if (event_ := event_store.by_event_id(self.connection, one.event_id)) is not None:
+                    settled.put_off[event_.number] = one.code
+        return settled
 
     @property
     def epoch(self) -> UUID | None:
@@ -303,17 +318,23 @@ class Queue:
         give_up_pictures(self.connection, self._messages, [picture], reason, self._clock.now())
         log.error("picture_given_up", picture_id=str(picture.picture_id), reason=reason, detail=detail)
 
-    def _settle(self, said: EventAck, epoch: UUID, at: datetime) -> int | None:
+    def _settle(self, said: EventAck, epoch: UUID, at: datetime, settled: Settled) -> None:
         event = event_store.by_event_id(self.connection, said.event_id)
         if event is None or event.state == "rejected":
-            return None
-        if said.result == "rejected":
-            self._rejected(event, said.code, at)
-        else:
+            return
+        if said.result != "rejected":
             event_store.acknowledge(self.connection, event.number, epoch, self._ran.now_us())
             if event.picture_id is not None:
                 picture_store.settle(self.connection, event.picture_id, "acked", self._ran.now_us())
-        return event.number
+        elif said.is_put_off or event.event_type == STATION_LOSS:
+            # A loss is told until the edge has it, whatever it says: nobody else knows of it.
+            settled.put_off[event.number] = said.code or ""
+            if said.code == EVENT_ID_REUSED:
+                tell_under_another_id(self.connection, event.number)
+            return
+        else:
+            self._rejected(event, said.code, at)
+        settled.done.append(event.number)
 
     def _rejected(self, event: Queued, code: str | None, at: datetime) -> None:
         log.error("event_rejected", event_id=str(event.event_id), event_type=event.event_type, code=code)
@@ -323,8 +344,6 @@ class Queue:
             return
         event_store.reject(self.connection, event.number, code, self._ran.now_us())
         unannounced(self.connection, event, self._ran.now_us())
-        if event.event_type == STATION_LOSS:
-            return
         declare(self.connection, self._messages, "rejected", [lost_event(event)], at)
         fail_session(self.connection, event.session_id, f"{event.event_type} was rejected: {code}")
 

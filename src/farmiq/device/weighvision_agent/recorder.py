@@ -12,7 +12,7 @@ from farmiq.device.weighvision_agent.database import QueueFailed
 from farmiq.device.weighvision_agent.drops import Limits
 from farmiq.device.weighvision_agent.losses import Lost
 from farmiq.device.weighvision_agent.messages import Messages
-from farmiq.device.weighvision_agent.queue import Queue
+from farmiq.device.weighvision_agent.queue import Queue, Settled
 from farmiq.kit.clock import Clock
 from farmiq.kit.errors import Fatal
 from farmiq.kit.lifecycle import Lifetime
@@ -59,7 +59,7 @@ class Recorder:
         self.pictures_added.set()
         return answer
 
-    async def settle(self, ack: DeviceAck, *, is_new_epoch: bool) -> list[int]:
+    async def settle(self, ack: DeviceAck, *, is_new_epoch: bool) -> Settled:
         settled = await self.record(lambda queue: queue.settle(ack, is_new_epoch=is_new_epoch))
         self.epoch = ack.epoch
         return settled

@@ -1,7 +1,7 @@
 """In which order events are sent, how fast, and when they are sent again."""
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
 JITTER_SECONDS_MAX: Final = 0.2
@@ -11,6 +11,8 @@ IN_FLIGHT_MAX: Final = 200
 """Sent, and not acknowledged by the edge. More would only wait in the broker."""
 
 PATIENCE_SECONDS_MAX: Final = 300.0
+PUT_OFF_SECONDS: Final = 60.0
+PUT_OFF_SECONDS_MAX: Final = 900.0
 
 
 class Numbered(Protocol):
@@ -43,6 +45,40 @@ class Throttle:
         at = max(now, self._next_at)
         self._next_at = at + self._gap_seconds
         return at - now
+
+
+class PutOffs:
+    """Events that the edge does not take as things are. They stay in the queue, and let the others pass for a while: longer each
+    time. Forgotten at a restart: then they are asked about sooner."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, tuple[str, float, float]] = {}
+
+    def add(self, codes: Mapping[int, str], now: float) -> None:
+        for number, code in codes.items():
+            _, before_seconds, _ = self._waiting.get(number, ("", PUT_OFF_SECONDS / 2, 0.0))
+            seconds = min(2 * before_seconds, PUT_OFF_SECONDS_MAX)
+            self._waiting[number] = code, seconds, now + seconds
+
+    def forget(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            self._waiting.pop(number, None)
+
+    def end(self) -> None:
+        """All are sent at once."""
+        self._waiting.clear()
+
+    def end_of(self, codes: Collection[str]) -> None:
+        """The cause of these is gone."""
+        self._waiting = {number: one for number, one in self._waiting.items() if one[0] not in codes}
+
+    def not_due(self, now: float) -> list[int]:
+        return [number for number, (_, _, until) in self._waiting.items() if until > now]
+
+    @property
+    def code(self) -> str | None:
+        """Of the last one."""
+        return next((code for code, _, _ in reversed(self._waiting.values())), None)
 
 
 class OnTheWay:

@@ -14,6 +14,7 @@ from farmiq.device.weighvision_agent.faults import Faults
 from farmiq.device.weighvision_agent.messages import Messages
 from farmiq.device.weighvision_agent.queue import Queue
 from farmiq.device.weighvision_agent.recorder import Recorder
+from farmiq.device.weighvision_agent.replay import PutOffs
 from farmiq.device.weighvision_agent.settings import StationSettings
 from farmiq.device.weighvision_agent.uploader import Uploader
 from farmiq.device.weighvision_agent.weighing import Weigher
@@ -40,13 +41,20 @@ class Figures:
     """What the station knows of itself at one moment."""
 
     def __init__(
-        self, life: Lifetime, settings: StationSettings, faults: Faults, weigher: Weigher, uploader: Uploader
+        self,
+        life: Lifetime,
+        settings: StationSettings,
+        faults: Faults,
+        weigher: Weigher,
+        uploader: Uploader,
+        put_offs: PutOffs,
     ) -> None:
         self._clock = life.clock
         self._settings = settings
         self._faults = faults
         self._weigher = weigher
         self._uploader = uploader
+        self._put_offs = put_offs
         self._started_at = life.clock.monotonic()
 
     def take(self, queue: Queue) -> DeviceStatus:
@@ -74,6 +82,7 @@ class Figures:
             failed_sessions=tuple(FailedSession(session_id, reason[:300]) for session_id, reason in named),
             unweighed_count=self._weigher.unweighed,
             upload_trouble=self._uploader.trouble[:300] or None,
+            put_off_code=self._put_offs.code,
         )
 
     @staticmethod

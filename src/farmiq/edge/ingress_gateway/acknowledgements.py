@@ -3,11 +3,13 @@
 import contextlib
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Literal
 from uuid import UUID
 
 import msgspec
+from msgspec import UNSET
 
-from farmiq.contracts.ack import AckResult, DeviceAck, EventAck
+from farmiq.contracts.ack import AckResult, DeviceAck, EventAck, PutOff
 from farmiq.contracts.ids import InvalidId, check_device_id
 from farmiq.edge.telemetry_timeseries.intake import Mark
 
@@ -18,11 +20,11 @@ WAITING_MAX = 20 * EVENTS_MAX
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What became of one message of a device."""
+    """What became of one message of a device. `put_off`: it is not taken as things are, and the device keeps it."""
 
     device_id: str
     event_id: UUID
-    result: AckResult
+    result: AckResult | Literal["put_off"]
     code: str | None = None
 
 
@@ -66,23 +68,30 @@ class Pending:
         epoch, marks, self._marks = self._epoch, self._marks, {}
         throttled, self._throttled = self._throttled, {}
         messages = [
-            (mark.device_id, _stream_ack(epoch, mark, self._events_of(mark.device_id), now)) for mark in marks.values()
+            (mark.device_id, _ack(epoch, now, self._verdicts_of(mark.device_id), mark)) for mark in marks.values()
         ]
         while self._verdicts:
             device_id = next(iter(self._verdicts))
-            messages.append((device_id, DeviceAck(epoch=epoch, ts=now, events=self._events_of(device_id))))
+            messages.append((device_id, _ack(epoch, now, self._verdicts_of(device_id))))
         for device_id, seconds in throttled.items():
             messages.append((device_id, DeviceAck(epoch=epoch, ts=now, retry_after_seconds=seconds)))
         return messages
 
-    def _events_of(self, device_id: str) -> list[EventAck]:
+    def _verdicts_of(self, device_id: str) -> list[Verdict]:
         verdicts = list(self._verdicts.pop(device_id, {}).values())
         if rest := verdicts[EVENTS_MAX:]:
             self._verdicts[device_id] = {verdict.event_id: verdict for verdict in rest}
-        return [EventAck(event_id=v.event_id, result=v.result, code=v.code) for v in verdicts[:EVENTS_MAX]]
+        return verdicts[:EVENTS_MAX]
 
 
-def _stream_ack(epoch: UUID, mark: Mark, events: list[EventAck], now: datetime) -> DeviceAck:
-    return DeviceAck(
-        epoch=epoch, ts=now, stream_id=mark.stream_id, acked_seq=mark.acked_seq, received=mark.above, events=events
-    )
+def _ack(epoch: UUID, now: datetime, verdicts: Iterable[Verdict], mark: Mark | None = None) -> DeviceAck:
+    events, put_off = [], []
+    for one in verdicts:
+        if one.result == "put_off":
+            put_off.append(PutOff(event_id=one.event_id, code=one.code or "put_off"))
+        else:
+            events.append(EventAck(event_id=one.event_id, result=one.result, code=one.code))
+    ack = DeviceAck(epoch=epoch, ts=now, events=events, put_off=put_off or UNSET)
+    if mark is None:
+        return ack
+    return msgspec.structs.replace(ack, stream_id=mark.stream_id, acked_seq=mark.acked_seq, received=mark.above)

@@ -3,7 +3,8 @@
 from datetime import datetime, timedelta
 from typing import Final
 
-from farmiq.edge.ingress_gateway import refusals
+from farmiq.edge.alerts import close_unseen
+from farmiq.edge.ingress_gateway import put_off, refusals
 from farmiq.edge.ingress_gateway.settings import CleanupSettings
 from farmiq.kit.jobs import Report, Work
 from farmiq.kit.postgres import Connection
@@ -30,12 +31,13 @@ async def forget_messages(settings: CleanupSettings, work: Work) -> Report:
 
 async def forget_rejected(settings: CleanupSettings, work: Work) -> Report:
     """Rejected messages that are too old, and the oldest of those that are too many, of one device or of all.
-    What the broker refused is forgotten at the same age."""
+    What the broker refused is forgotten at the same age. An alert about a device that is put off ends when it asks no more."""
     by_age = work.clock.now() - timedelta(hours=settings.ingress_rejected_ttl_hours)
     excess = await _forget_excess(work.connection, settings.ingress_rejected_rows_per_device_max)
     by_rows = await _too_many_before(work.connection, settings.ingress_rejected_rows_max)
     before = by_age if by_rows is None else max(by_age, by_rows)
     await refusals.forget(work.connection, by_age)
+    await close_unseen(work.connection, put_off.KIND, work.clock.now() - put_off.OVER_AFTER)
     return {"rows": excess + await sweep(work, "ingress_rejected", "received_at", before)}
 
 

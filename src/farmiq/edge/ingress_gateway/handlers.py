@@ -3,15 +3,16 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import cast
 from uuid import UUID
 
 import msgspec
 
-from farmiq.contracts.ack import AckResult
+from farmiq.contracts.ack import EVENT_ID_REUSED, NOT_REGISTERED, NOT_STORABLE, OF_DEVICE, AckResult
 from farmiq.contracts.status import DeviceStatus
 from farmiq.contracts.telemetry import Lane, TelemetryLoss
 from farmiq.edge import disk
-from farmiq.edge.ingress_gateway import store
+from farmiq.edge.ingress_gateway import put_off, store
 from farmiq.edge.ingress_gateway.acknowledgements import Verdict
 from farmiq.edge.ingress_gateway.quotas import Reason, Sender, Throttled, sender_of
 from farmiq.edge.ingress_gateway.routing import route
@@ -29,8 +30,9 @@ from farmiq.timeseries.stream import Origin, StreamKey, StreamLimit
 
 Judged = Screened | Refusal
 
-EVENT_ID_REUSED = "event_id_reused"
 STREAMS_RETRY_AFTER_SECONDS = 300.0
+PUT_OFF_SECONDS = 60.0
+"""After so long a device that is not registered asks again."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -69,17 +71,17 @@ async def ingest(
         message, judged = item
         if isinstance(judged, Refusal):
             raise error  # the table of rejected messages refuses: that is our fault, not the message's
-        code = error.code if isinstance(error, Rejected) else "not_storable"
+        code = error.code if isinstance(error, Rejected) else NOT_STORABLE
         return await _commit(pool, [(message, refuse(judged, code, str(error)[:300]))], received_at, sync, streams_max)
 
     judged = [
         (message, screen(message.topic, message.payload, is_retained=message.is_retained)) for message in messages
     ]
-    put_off: Counter[Sender] = Counter()
+    passed: Counter[Sender] = Counter()
     if is_shut is not None:
-        judged, put_off = await _without_room(pool, judged, is_shut)
+        judged, passed = await _without_room(pool, judged, is_shut)
     outcomes = await together_or_alone(judged, commit, set_aside)
-    outcomes[-1].put_off.extend(_put_off(put_off, "disk", disk.RETRY_AFTER_SECONDS))
+    outcomes[-1].put_off.extend(_put_off(passed, "disk", disk.RETRY_AFTER_SECONDS))
     return outcomes
 
 
@@ -95,14 +97,14 @@ async def _without_room(
     async with pool.acquire() as connection:
         kept = await store.seen_for(connection, [message for message in screened if message.is_told_by_id])
         covered = await store.covered(connection, screened)
-    put_off: Counter[Sender] = Counter()
+    passed: Counter[Sender] = Counter()
     left_out: set[int] = set()
     for item in shut:
         message, answer = item
         if not isinstance(answer, Screened) or not (_needs_no_room(answer, kept) or answer in covered):
-            put_off[sender_of(message.topic)] += 1
+            passed[sender_of(message.topic)] += 1
             left_out.add(id(item))
-    return [item for item in judged if id(item) not in left_out], put_off
+    return [item for item in judged if id(item) not in left_out], passed
 
 
 def _needs_no_room(message: Screened, kept: Mapping[store.Key, tuple[str | None, str | None]]) -> bool:
@@ -144,6 +146,7 @@ async def _commit(
             if (refusal := answer if isinstance(answer, Refusal) else refused.get(answer)) is not None
         ]
         await store.keep_rejected(connection, kept, received_at)
+        await put_off.tell(connection, [refusal for _, refusal in kept])
     refusals = [refusal for _, refusal in kept]
     accepted = [message for message in fresh if message not in refused]
     repeated = [message for message in repeated if message not in refused]
@@ -157,8 +160,23 @@ async def _commit(
         refusals,
         [message for message in accepted if message.is_trace_made],
         [last_sample(message.body) for message in accepted if isinstance(message.body, StreamBatch | SingleReading)],
-        _put_off(Counter(_sender(message) for message in beyond), "streams", STREAMS_RETRY_AFTER_SECONDS),
+        [
+            *_put_off(Counter(_sender(message) for message in beyond), "streams", STREAMS_RETRY_AFTER_SECONDS),
+            *_put_off_devices(refusals),
+        ],
     )
+
+
+def _put_off_devices(refusals: Sequence[Refusal]) -> list[Throttled]:
+    """Those of which nothing is taken until a person has done something about it."""
+    found = Counter(
+        (refusal.tenant_id, refusal.device_id, refusal.code) for refusal in refusals if refusal.code in OF_DEVICE
+    )
+    return [
+        Throttled((tenant_id, device_id), count, PUT_OFF_SECONDS, reason=cast("Reason", code))
+        for (tenant_id, device_id, code), count in found.items()
+        if tenant_id is not None and device_id is not None
+    ]
 
 
 def _devices_of(judged: Sequence[tuple[Message, Judged]]) -> list[str]:
@@ -170,7 +188,7 @@ def _check_provisioning(answer: Judged, known: Mapping[Origin, str]) -> Judged:
         return answer
     station = known.get(answer.origin)
     if station is None:
-        refusal = refuse(answer, "not_provisioned", "this device is not registered for this tenant, farm and barn")
+        refusal = refuse(answer, NOT_REGISTERED, "this device is not registered for this tenant, farm and barn")
     elif answer.station_id in (None, station):
         return answer
     else:
@@ -247,7 +265,7 @@ def _sender(message: Screened) -> Sender:
 
 def _verdicts(accepted: Sequence[Screened], repeated: Sequence[Screened], refusals: Sequence[Refusal]) -> list[Verdict]:
     rejected = [
-        Verdict(refusal.device_id, refusal.event_id, "rejected", refusal.code)
+        Verdict(refusal.device_id, refusal.event_id, "put_off" if refusal.is_put_off else "rejected", refusal.code)
         for refusal in refusals
         if refusal.device_id is not None and refusal.event_id is not None
     ]

@@ -79,7 +79,8 @@ class _Meter:
         return self.bytes_of_day * exp((self._counted_at - now) / DAY_SECONDS)
 
 
-Reason = Literal["rate", "streams", "disk"]
+Reason = Literal["rate", "streams", "disk", "not_provisioned", "stream_of_another_device"]
+"""The last two: all that the device sends is put off, until a person has put the register right."""
 
 
 class Throttled(Struct, frozen=True):

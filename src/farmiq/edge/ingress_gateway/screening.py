@@ -7,6 +7,7 @@ from uuid import UUID
 import msgspec
 
 from farmiq.contracts import event_types, topics
+from farmiq.contracts.ack import NOT_NOW
 from farmiq.contracts.decoding import MalformedMessage, decode
 from farmiq.contracts.envelope import MqttEnvelope, payload_of
 from farmiq.contracts.limits import MQTT_MESSAGE_BYTES_MAX
@@ -67,6 +68,11 @@ class Refusal(msgspec.Struct, frozen=True):
     device_id: str | None = None
     event_id: UUID | None = None
     trace_id: str | None = None
+
+    @property
+    def is_put_off(self) -> bool:
+        """It may be taken later: the device is not told that it is rejected, and keeps it."""
+        return self.code in NOT_NOW
 
 
 def screen(topic: str, payload: bytes, *, is_retained: bool = False) -> Screened | Refusal:

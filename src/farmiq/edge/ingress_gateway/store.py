@@ -54,6 +54,11 @@ _REJECT = """
                                   tenant_id, device_id, event_id, trace_id)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 """
+_KEPT_LATELY = """
+    SELECT DISTINCT tenant_id, device_id, reason FROM ingress_rejected
+     WHERE received_at > $3::timestamptz - interval '1 minute'
+       AND (tenant_id, device_id) IN (SELECT * FROM unnest($1::text[], $2::text[]))
+"""
 _COLUMNS = "id, received_at, topic, reason, detail, payload_size_bytes, tenant_id, device_id, event_id, trace_id"
 _REJECTED = f"""
     SELECT {_COLUMNS}
@@ -129,6 +134,15 @@ async def forget(connection: Connection, refused: Sequence[Screened]) -> None:
 
 
 async def keep_rejected(connection: Connection, rejected: Sequence[tuple[Message, Refusal]], at: datetime) -> None:
+    """Each; of those that are put off, and come again and again, one of a device and reason in a minute."""
+    put_off = {_who_and_why(refusal): (message, refusal) for message, refusal in rejected if refusal.is_put_off}
+    rejected = [item for item in rejected if not item[1].is_put_off]
+    if put_off:
+        rows = await connection.fetch(
+            _KEPT_LATELY, [tenant_id for tenant_id, _, _ in put_off], [device_id for _, device_id, _ in put_off], at
+        )
+        lately = {tuple(row) for row in rows}
+        rejected += [item for who, item in put_off.items() if who not in lately]
     if rejected:
         await connection.executemany(_REJECT, [_rejected_row(message, refusal, at) for message, refusal in rejected])
 
@@ -143,6 +157,10 @@ async def rejected(
 
 async def rejected_one(connection: Connection, rejected_id: UUID, bytes_max: int) -> asyncpg.Record | None:
     return await connection.fetchrow(_REJECTED_ONE, rejected_id, bytes_max)
+
+
+def _who_and_why(refusal: Refusal) -> tuple[str | None, str | None, str]:
+    return refusal.tenant_id, refusal.device_id, refusal.code
 
 
 def _rejected_row(message: Message, refusal: Refusal, at: datetime) -> tuple[object, ...]:

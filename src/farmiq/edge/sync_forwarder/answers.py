@@ -20,7 +20,11 @@ _UNREACHED: Final = frozenset({408, 425, 429, 502, 503, 504, 511, *range(520, 53
 # About this edge's credential, its URL, its proxy or its encoding, not about its events: they are as good as before once a
 # person has put it right.
 _WRONG_SETTINGS: Final = frozenset({401, 403, 404, 405, 407, 415})
+# What counts against the events whoever says it. A 500 without words is the cloud's rule of requirement 001; a proxy that takes
+# no request of this size will take none of it later either.
+_WITHOUT_WORDS: Final = frozenset({413, 500})
 _TOO_LARGE: Final = "HTTP_413"
+FAILING: Final = "HTTP_500"
 _SHOWN_LENGTH: Final = 300
 
 
@@ -64,14 +68,15 @@ def read_answer(status: int, retry_after: str | None, body: bytes, now: datetime
 
 def not_judged(status: int, retry_after: str | None, body: bytes, now: datetime) -> Away | Refused:
     """What any status but 200 means."""
-    failure = Failure(f"HTTP_{status}", _shown(body))
+    words = own_words(body)
+    failure = Failure(f"HTTP_{status}", words or _beginning(body))
     if status in _UNREACHED:
         return Away(failure, retry_after_seconds(retry_after, now))
     if status in _WRONG_SETTINGS:
         return Away(failure, retry_after_seconds(retry_after, now), needs_person=True)
-    if status < 400:
-        # A redirect or an empty success: whoever answered, it was not the cloud's batch route.
-        return Away(Failure("NOT_THE_CLOUD", f"HTTP {status}: {_shown(body)}"), needs_person=True)
+    if status < 400 or not (words or status in _WITHOUT_WORDS):
+        # A redirect, an empty success, the page of a proxy, of a SIM card's portal or of a provider: that was not the cloud.
+        return Away(Failure("NOT_THE_CLOUD", f"HTTP {status}: {_beginning(body)}"), needs_person=True)
     return Refused(failure)
 
 
@@ -120,7 +125,7 @@ def _judged(body: bytes) -> Answer:
         answer = parse(EdgeBatchAnswer, body)
     except MalformedMessage as error:
         # A captive portal answers 200 with its login page. Nothing but the cloud's own words may acknowledge an event.
-        return Away(Failure("NOT_THE_CLOUD", f"{error.detail}: {_shown(body)}"), needs_person=True)
+        return Away(Failure("NOT_THE_CLOUD", f"{error.detail}: {_beginning(body)}"), needs_person=True)
     return Judged(
         {result.event_id: _failure(result) for result in answer.results if result.event_id is not None},
         answer.life,
@@ -138,7 +143,7 @@ def _failure(result: EventResult) -> Failure | None:
 
 
 class _Detail(Struct):
-    code: str = ""
+    code: str
     message: str = ""
 
 
@@ -146,10 +151,14 @@ class _ErrorBody(Struct):
     error: _Detail
 
 
-def _shown(body: bytes) -> str:
-    """The cloud's own error shape in words; of anything else, the beginning."""
+def own_words(body: bytes) -> str:
+    """The cloud's own error shape in words; empty for anything else."""
     try:
         error = msgspec.json.decode(body, type=_ErrorBody).error
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return body[:_SHOWN_LENGTH].decode("utf-8", "replace")
+        return ""
     return f"{error.code}: {error.message}"[:_SHOWN_LENGTH]
+
+
+def _beginning(body: bytes) -> str:
+    return body[:_SHOWN_LENGTH].decode("utf-8", "replace")

@@ -8,7 +8,7 @@ from uuid import UUID
 from farmiq.contracts import event_types
 from farmiq.contracts.sync import CloudLife
 from farmiq.edge.sync_forwarder import store
-from farmiq.edge.sync_forwarder.answers import Away, Judged, Refused, outcomes
+from farmiq.edge.sync_forwarder.answers import FAILING, Away, Judged, Refused, outcomes
 from farmiq.edge.sync_forwarder.breaker import pause_seconds
 from farmiq.edge.sync_forwarder.cloud_lives import DeadAnswer, KnownLife, Speaker, heard
 from farmiq.edge.sync_forwarder.counters import Counters
@@ -20,6 +20,7 @@ from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import Connection, Pool
 from farmiq.outbox.event import ClaimedEvent
 from farmiq.outbox.held import release as release_held
+from farmiq.outbox.redrive import try_once_more
 from farmiq.outbox.settle import release, settle
 from farmiq.outbox.verdicts import Failure, Outcome, failed, held
 
@@ -43,6 +44,7 @@ class Settlement:
         self._settings = settings
         self._counters = counters
         self._rng = rng
+        self._well: set[str] = set()
 
     async def write_down(
         self,
@@ -79,6 +81,7 @@ class Settlement:
             self._note(holding, results, settled)
         acked = {outcome.lease.id for outcome in results if outcome.status == "acked"} & settled
         await self._release_held([event for event in ours if event.id in acked])
+        await self._follow_up(tenant_id, is_judged=isinstance(answer, Judged))
 
     async def park_held(self, holding: Holding) -> None:
         """Events of what the cloud holds wait without being sent: one of them at a time asks whether it still does."""
@@ -99,6 +102,18 @@ class Settlement:
             async with self._pool.acquire() as connection:
                 released = await release_held(connection, subject)
             log.info("held_events_released", tenant_id=subject.tenant_id, subject=str(subject.name), events=released)
+
+    async def _follow_up(self, tenant_id: str, *, is_judged: bool) -> None:
+        """A cloud that failed and judges again: what it had failed on until it was a dead letter gets another attempt. Whether
+        it failed before this service was started, nobody knows, so that is looked at once."""
+        if not is_judged:
+            self._well.discard(tenant_id)
+        elif tenant_id not in self._well:
+            async with self._pool.acquire() as connection:
+                tried = await try_once_more(connection, tenant_id, FAILING, self._settings.retry_policy.attempts_max)
+            self._well.add(tenant_id)
+            if tried:
+                log.warning("dead_letters_tried_again", tenant_id=tenant_id, events=tried, code=FAILING)
 
     async def fail(self, holding: Holding, unsendable: Sequence[tuple[ClaimedEvent, Failure]]) -> None:
         """Events that cannot even be written into a request."""

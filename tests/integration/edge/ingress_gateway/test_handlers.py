@@ -176,7 +176,7 @@ async def test_a_pack_has_the_same_id_after_a_restore_and_another_at_another_edg
     assert abs(time_of(ids[0]) - first_at) < timedelta(milliseconds=1)
 
 
-async def test_a_stream_that_belongs_to_another_device_is_rejected_each_time_it_comes(pool: Pool) -> None:
+async def test_a_stream_that_belongs_to_another_device_is_put_off_each_time_it_comes(pool: Pool) -> None:
     stream = uuid4()
     await register(pool, "node-2")
     await ingest_one(pool, batch_message(stream, 1, 3))
@@ -184,7 +184,7 @@ async def test_a_stream_that_belongs_to_another_device_is_rejected_each_time_it_
     for _ in range(2):
         outcome = await ingest_one(pool, stolen)
         assert [refusal.code for refusal in outcome.refusals] == ["stream_of_another_device"]
-        assert [(verdict.device_id, verdict.result) for verdict in outcome.verdicts] == [("node-2", "rejected")]
+        assert [(verdict.device_id, verdict.result) for verdict in outcome.verdicts] == [("node-2", "put_off")]
     assert await count(pool, "telemetry_raw") == 3
 
 

@@ -3,19 +3,19 @@
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from msgspec.structs import replace
 
-from farmiq.contracts.ack import AckResult, DeviceAck, EventAck
+from farmiq.contracts.ack import AckResult, DeviceAck, EventAck, PutOff
 from farmiq.contracts.media import PresignAnswer
 from farmiq.contracts.weighvision import StationSessionCreated
 from farmiq.device.weighvision_agent.drops import Limits
 from farmiq.device.weighvision_agent.event_store import OpenSession
 from farmiq.device.weighvision_agent.messages import Event, Messages
 from farmiq.device.weighvision_agent.picture_store import Picture, new_picture
-from farmiq.device.weighvision_agent.queue import Queue
+from farmiq.device.weighvision_agent.queue import Queue, Settled
 from farmiq.device.weighvision_agent.settings import StationSettings
 from farmiq.kit.clock import Clock
 from farmiq.kit.ids import new_id
@@ -130,16 +130,24 @@ class Bench:
         return losses_of(self.queue)
 
     def answer(
-        self, *results: AckResult, code: str | None = None, epoch: UUID = EPOCH, is_new: bool = False
-    ) -> list[int]:
+        self,
+        *results: AckResult | Literal["put_off"],
+        code: str | None = None,
+        epoch: UUID = EPOCH,
+        is_new: bool = False,
+    ) -> Settled:
         """One result for each event that waits, in their order; the last one for all the rest."""
         bodies = self.bodies()
         each = [*results, *([results[-1]] * len(bodies))][: len(bodies)]
-        events = [
-            EventAck(event_id=UUID(body["event_id"]), result=result, code=code if result == "rejected" else None)
-            for body, result in zip(bodies, each, strict=True)
-        ]
-        return self.queue.settle(DeviceAck(epoch=epoch, ts=self.clock.now(), events=events), is_new_epoch=is_new)
+        events, put_off = [], []
+        for body, result in zip(bodies, each, strict=True):
+            event_id = UUID(body["event_id"])
+            if result == "put_off":
+                put_off.append(PutOff(event_id=event_id, code=code or ""))
+            else:
+                events.append(EventAck(event_id=event_id, result=result, code=code if result == "rejected" else None))
+        ack = DeviceAck(epoch=epoch, ts=self.clock.now(), events=events, put_off=put_off)
+        return self.queue.settle(ack, is_new_epoch=is_new)
 
     def files(self) -> set[str]:
         return {path.name for path in (self.folder / "pictures").iterdir()}

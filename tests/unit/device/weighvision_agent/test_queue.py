@@ -5,7 +5,7 @@ import json
 import sqlite3
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 import pytest
@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from farmiq.contracts.ack import DeviceAck, EventAck
+from farmiq.contracts.ack import DeviceAck, EventAck, PutOff
 from farmiq.contracts.timestamps import to_us
 from farmiq.device.weighvision_agent import event_store, picture_store
 from farmiq.device.weighvision_agent.database import QueueTooNew
@@ -42,7 +42,7 @@ def test_an_event_leaves_by_the_edges_word_and_by_nothing_else(tmp_path: Path) -
     bench.end(bench.begin())
     bench.queue.next_to_send(10)
     assert len(bench.reopen().next_to_send(10)) == 3
-    assert len(bench.answer("stored", "duplicate")) == 3
+    assert len(bench.answer("stored", "duplicate").done) == 3
     assert bench.reopen().next_to_send(10) == []
 
 
@@ -51,7 +51,11 @@ def test_an_acknowledgement_of_something_unknown_changes_nothing(tmp_path: Path)
     bench.begin()
     before = bench.bodies()
     stranger = EventAck(event_id=UUID(int=4), result="stored")
-    assert bench.queue.settle(DeviceAck(epoch=EPOCH, ts=bench.clock.now(), events=[stranger]), is_new_epoch=False) == []
+    ack = DeviceAck(
+        epoch=EPOCH, ts=bench.clock.now(), events=[stranger], put_off=[PutOff(event_id=UUID(int=5), code="no")]
+    )
+    settled = bench.queue.settle(ack, is_new_epoch=False)
+    assert (settled.done, settled.put_off) == ([], {})
     assert bench.bodies() == before
 
 
@@ -117,10 +121,48 @@ def test_a_rejected_event_is_kept_aside_declared_and_not_sent_again(tmp_path: Pa
     assert (loss["reason"], loss["events"], loss["count"]) == ("rejected", {"weighvision.weight.recorded": 1}, 1)
     assert loss["session_ids"] == [str(session_id)]
     assert bench.failed() == ["weighvision.weight.recorded was rejected: session_of_another_device"]
-    bench.answer("rejected", code="reserved_event_type")
-    assert bench.waiting() == [], "a loss that nobody wants is kept here, and makes no other loss"
     rejected = bench.queue.connection.execute("SELECT count(*) FROM events WHERE state = 'rejected'").fetchone()
-    assert rejected[0] == 2
+    assert rejected[0] == 1
+
+
+@pytest.mark.parametrize("code", ["reserved_event_type", "not_provisioned", "event_id_reused", None])
+def test_a_loss_is_told_until_the_edge_has_it_whatever_it_answers(tmp_path: Path, code: str | None) -> None:
+    """Finding 1 of the reading of the path from device to edge: the record of a loss ended with its first refusal."""
+    bench = Bench(tmp_path)
+    bench.begin()
+    bench.answer("rejected", code="session_of_another_device")
+    (before,) = bench.bodies()
+    settled = bench.answer("rejected", code=code)
+    assert (settled.done, list(settled.put_off.values())) == ([], [code or ""])
+    (after,) = bench.bodies()
+    assert (after["payload"], after["event_id"] == before["event_id"]) == (before["payload"], code != "event_id_reused")
+    bench.begin()
+    bench.answer("rejected", code="session_of_another_device")
+    assert bench.waiting() == ["station.loss"], "one at a time, as long as the other one is only waited for"
+    passing = list(settled.put_off)
+    bench.queue.tell_gathered(passing)
+    assert len(bench.queue.next_to_send(10, passing)) == 1, "and not behind one that is refused"
+    bench.reopen()
+    assert len(bench.answer("stored").done) == 2
+    assert bench.waiting() == []
+
+
+@pytest.mark.parametrize("code", ["not_provisioned", "stream_of_another_device", "not_storable"])
+@pytest.mark.parametrize("result", ["put_off", "rejected"])  # the second is what an edge of 0.1.0 says
+def test_what_the_edge_does_not_take_as_things_are_stays_in_the_queue(
+    tmp_path: Path, result: Literal["put_off", "rejected"], code: str
+) -> None:
+    """Finding 1: a queue was emptied because its station was not in the register for nine minutes."""
+    bench = Bench(tmp_path)
+    bench.end(bench.begin())
+    before = bench.bodies()
+    settled = bench.answer(result, code=code)
+    assert (settled.done, list(settled.put_off.values()), settled.is_taken) == ([], [code] * 3, False)
+    assert bench.bodies() == before, "no loss, and nothing that is gone"
+    assert bench.failed() == []
+    assert bench.queue.next_to_send(10, list(settled.put_off)) == []
+    assert bench.answer("stored").is_taken
+    assert bench.waiting() == []
 
 
 def test_more_events_than_allowed_are_dropped_and_every_one_is_declared(tmp_path: Path) -> None:
@@ -500,8 +542,9 @@ class _Life:
     def _answer(self, result: str) -> None:
         kinds = self.bench.waiting()
         told = sum(kind != "station.loss" for kind in kinds)
-        for loss in self.bench.losses():
-            self._count(loss)
+        if result != "rejected":  # a loss stays until the edge has it
+            for loss in self.bench.losses():
+                self._count(loss)
         self.bench.answer(result, code="no")  # type: ignore[arg-type]  # one of the two that there are
         if result == "rejected":
             self.rejected += told

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farmiq.device.weighvision_agent.acks import Epochs, Speaker
-from farmiq.device.weighvision_agent.replay import IN_FLIGHT_MAX, OnTheWay, Throttle, jitter_seconds, order_us
+from farmiq.device.weighvision_agent.replay import (
+    IN_FLIGHT_MAX,
+    PUT_OFF_SECONDS_MAX,
+    OnTheWay,
+    PutOffs,
+    Throttle,
+    jitter_seconds,
+    order_us,
+)
 
 FIRST, SECOND = UUID(int=1), UUID(int=2)
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -90,3 +98,27 @@ def test_a_new_database_is_believed_and_a_dead_one_stays_dead() -> None:
     assert epochs.hear(SECOND, NOON) is Speaker.SAME
     assert epochs.hear(FIRST, NOON + timedelta(hours=1)) is Speaker.NEW, "it was restored once more"
     assert Epochs(FIRST).hear(SECOND, NOON) is Speaker.NEW
+
+
+def test_what_is_put_off_lets_the_others_pass_longer_each_time_and_for_no_more_than_a_quarter_of_an_hour() -> None:
+    put_offs, now = PutOffs(), 1000.0
+    waits = []
+    for _ in range(8):
+        put_offs.add({7: "not_storable"}, now)
+        assert put_offs.not_due(now) == [7]
+        waits.append(next(seconds for seconds in range(1, 2000) if put_offs.not_due(now + seconds) == []))
+        now += waits[-1]
+    assert waits[:5] == [60, 120, 240, 480, 900]
+    assert set(waits[5:]) == {PUT_OFF_SECONDS_MAX}
+    assert put_offs.code == "not_storable"
+    put_offs.forget([7, 8])
+    assert (put_offs.code, put_offs.not_due(now)) == (None, [])
+
+
+def test_what_waits_for_the_register_goes_on_at_once_when_the_edge_takes_something() -> None:
+    put_offs = PutOffs()
+    put_offs.add({1: "not_provisioned", 2: "not_storable"}, 0.0)
+    put_offs.end_of({"not_provisioned"})
+    assert put_offs.not_due(1.0) == [2]
+    put_offs.end()
+    assert put_offs.not_due(1.0) == []

@@ -13,6 +13,7 @@ from farmiq.device.weighvision_agent.media_client import MediaClient
 from farmiq.device.weighvision_agent.photographer import Photographer
 from farmiq.device.weighvision_agent.queue import Queue
 from farmiq.device.weighvision_agent.recorder import Recorder
+from farmiq.device.weighvision_agent.replay import PutOffs
 from farmiq.device.weighvision_agent.station_file import PictureTable, SessionTable
 from farmiq.device.weighvision_agent.status import Figures, taken
 from farmiq.device.weighvision_agent.uploader import Uploader
@@ -44,7 +45,7 @@ class Bench:
         table = SessionTable(pictures=3, picture_interval_seconds=0.1)
         self.weigher = Weigher(life, table, MESSAGES, recorder, self.photographer)
         uploader = Uploader(life, SETTINGS, recorder, MediaClient("http://127.0.0.1:9", "a token", 1.0))
-        self._figures = Figures(life, SETTINGS, faults, self.weigher, uploader)
+        self._figures = Figures(life, SETTINGS, faults, self.weigher, uploader, PutOffs())
 
     async def status(self) -> DeviceStatus:
         return await taken(self.recorder, self._figures)

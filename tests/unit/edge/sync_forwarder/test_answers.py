@@ -51,7 +51,24 @@ def test_a_wrong_token_url_or_proxy_is_no_fault_of_the_events_but_needs_a_person
 
 
 @pytest.mark.parametrize("status", [400, 409, 413, 422, 500, 501])
-def test_an_answer_about_the_batch_counts_against_its_events(status: int) -> None:
+def test_what_the_cloud_itself_says_of_the_batch_counts_against_its_events(status: int) -> None:
+    body = b'{"error": {"code": "bad_batch", "message": "boom"}}'
+    assert read_answer(status, None, body, NOW) == Refused(Failure(f"HTTP_{status}", "bad_batch: boom"))
+
+
+@pytest.mark.parametrize("body", [b"boom", b"", b'{"error": "boom"}', b'{"error": {}}', b"\xff"])
+@pytest.mark.parametrize("status", [400, 402, 409, 421, 422, 426, 451, 494, 501, 507, 508])
+def test_an_error_in_anybody_elses_words_costs_nothing(status: int, body: bytes) -> None:
+    """Finding 5 of the reading of the path from device to edge: 14 minutes of a SIM card's portal emptied the outbox."""
+    answer = read_answer(status, None, body, NOW)
+    assert isinstance(answer, Away)
+    assert answer.failure.code == "NOT_THE_CLOUD"
+    assert answer.failure.message.startswith(f"HTTP {status}: ")
+    assert answer.needs_person
+
+
+@pytest.mark.parametrize("status", [413, 500])
+def test_a_500_and_what_is_too_large_count_whoever_says_so(status: int) -> None:
     assert read_answer(status, None, b"boom", NOW) == Refused(Failure(f"HTTP_{status}", "boom"))
 
 

@@ -113,9 +113,10 @@ def read_stored(status: int, retry_after: str | None, body: bytes, now: datetime
         return None
     named = _STORE_CODE.search(body)
     failure = Failure(f"STORE_{status}", named.group(1).decode() if named else f"HTTP {status}")
-    if status in (400, 411, 413, 414, 422):
+    if status == 413 or (named and status in (400, 411, 414, 422)):
         return Refused(failure)
-    # A signature that is not taken is about keys or clocks of the cloud, and a 5xx about its store: never about one picture.
+    # A signature that is not taken is about keys or clocks of the cloud, a 5xx about its store, and what no store has said about
+    # whatever stands in between: never about one picture.
     return Away(
         failure, retry_after_seconds(retry_after, now), needs_person=status < 500 and status not in (408, 409, 429)
     )

@@ -39,15 +39,27 @@ def said(status: int, body: bytes = b"", **headers: str) -> Answer:
     return Answer(status, {name.replace("_", "-"): value for name, value in headers.items()}, body)
 
 
-@pytest.mark.parametrize("status", [408, 425, 429, 502, 503, 504, 401, 403, 404, 405, 407, 415, 301, 204])
-def test_what_does_not_speak_about_the_picture_costs_nothing(status: int) -> None:
-    assert isinstance(read_presign(said(status), NOW), Away)
+OWN = b'{"error": {"code": "bad_picture", "message": "boom"}}'
 
 
-@pytest.mark.parametrize("status", [400, 409, 413, 422, 500])
+@pytest.mark.parametrize("body", [b"", b"boom", OWN])
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 401, 403, 405, 407, 415, 301, 204])
+def test_what_does_not_speak_about_the_picture_costs_nothing(status: int, body: bytes) -> None:
+    assert isinstance(read_presign(said(status, body), NOW), Away)
+    assert isinstance(read_complete(said(status, body), NOW), Away)
+
+
+@pytest.mark.parametrize("status", [400, 402, 404, 409, 422, 451])
+def test_an_error_in_anybody_elses_words_costs_a_picture_nothing(status: int) -> None:
+    assert isinstance(read_presign(said(status, b"<html>"), NOW), Away)
+    assert isinstance(read_complete(said(status, b"<html>"), NOW), Away)
+    assert isinstance(read_stored(status, None, b"<html>", NOW), Away)
+
+
+@pytest.mark.parametrize("status", [400, 409, 413, 422])
 def test_what_speaks_about_the_picture_costs_an_attempt(status: int) -> None:
-    assert isinstance(read_presign(said(status), NOW), Refused)
-    assert isinstance(read_complete(said(status), NOW), Refused)
+    assert isinstance(read_presign(said(status, OWN), NOW), Refused)
+    assert isinstance(read_complete(said(status, OWN), NOW), Refused)
 
 
 def test_a_presign_answer_is_read_and_a_login_page_is_not() -> None:
@@ -62,7 +74,7 @@ def test_nothing_but_the_clouds_own_word_marks_a_picture_as_sent() -> None:
     assert read_complete(said(200, b'{"state":"stored"}'), NOW) is None
     for body in (b"", b"ok", b'{"state":"wanted"}'):
         assert isinstance(read_complete(said(200, body), NOW), Away)
-    assert isinstance(read_complete(said(404), NOW), Refused)
+    assert isinstance(read_complete(said(404, OWN), NOW), Refused)
     away = read_complete(said(503, retry_after="7"), NOW)
     assert isinstance(away, Away)
     assert away.retry_after_seconds == 7.0
