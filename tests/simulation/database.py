@@ -49,6 +49,7 @@ class Database:
         self.machine = machine
         self.tables = tables
         self.trouble = 0.0  # the share of calls that go wrong
+        self.unregistered: set[str] = set()  # devices that a person has taken out of the register
         self.notified: list[Callable[[], None]] = []
         self.broken: list[str] = []  # what no database would ever have let happen
         self.loop = loop

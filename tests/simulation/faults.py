@@ -17,6 +17,7 @@ AREAS: dict[str, tuple[str, ...]] = {
     "lines": ("line_cut", "hop_cut", "hop_slowed", "broker_saved", "broker_crashed", "broker_repeated"),
     "gateway": ("gateway_killed", "gateway_stopped", "edge_database_crashed", "edge_database_troubled", "edge_clock_jumped"),
     "backups": ("edge_backed_up", "edge_restored"),
+    "register": ("device_unregistered",),
     "outbox": ("sync_forwarder_killed", "sync_forwarder_stopped", "uplink_cut", "uplink_troubled", "edge_clock_jumped"),
     "cloud": (
         "entrance_killed", "dedupe_database_crashed", "dedupe_database_troubled", "bus_crashed", "bus_troubled", "store_killed",
@@ -152,6 +153,13 @@ class Faults:
         world.edge_database.restore({**backup, "identity": {"epoch": world.new_id()}})
         world.ledger.edge_was_restored()
         self._back(world.edge_database.start, epoch=world.edge_database.tables["identity"]["epoch"])
+
+    def device_unregistered(self) -> None:
+        """By mistake: a person mends it."""
+        device_id = self._chance.choice(self._world.nodes).device_id
+        unregistered = self._world.edge_database.unregistered
+        unregistered.add(device_id)
+        self._back(lambda: unregistered.discard(device_id), device=device_id)
 
     def edge_clock_jumped(self) -> None:
         self._world.edge_machine.ahead_seconds = self._chance.choice([-60.0, -1.0, 1.0, 30.0, 120.0])

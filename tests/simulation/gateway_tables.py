@@ -1,14 +1,14 @@
 """The statements of `edge/ingress_gateway/store.py`, and of the edge's liveness, which has no part in the promise.
 
 `identity`: "epoch" -> UUID · `devices`: device -> place · `dedupe`: (tenant, event) -> (device, fingerprint)
-`rejected`: number -> reason
+`rejected`: number -> code and detail
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from farmiq.edge import own_events
+from farmiq.edge import alerts, own_events
 from farmiq.edge.ingress_gateway import store
 from farmiq.edge.telemetry_timeseries import store as liveness
 from simulation.database import Database, Row, Statement, Tables
@@ -20,7 +20,9 @@ def tables(epoch: UUID, devices: Mapping[str, tuple[str, str, str, str]]) -> Tab
 
 def _door(database: Database, device_ids: Sequence[str]) -> list[Row]:
     epoch, known = database.tables["identity"]["epoch"], database.tables["devices"]
-    places = [known[one] for one in device_ids if one in known] or [(None, None, None, None)]
+    places = [known[one] for one in device_ids if one in known and one not in database.unregistered] or [
+        (None, None, None, None)
+    ]
     names = ("tenant_id", "farm_id", "barn_id", "device_id")
     return [Row(epoch=epoch, **dict(zip(names, place, strict=True)), station_id=place[3]) for place in places]
 
@@ -60,6 +62,18 @@ def _reject(database: Database, *row: Any) -> int:
     return 1
 
 
+def _kept_lately(_database: Database, *_given: Any) -> list[Row]:
+    return []
+
+
+def _no_alerts(_database: Database, _kind: str) -> list[Row]:
+    return []
+
+
+def _raise_alert(_database: Database, *_alert: Any) -> int:
+    return 1
+
+
 def _notify(database: Database, _channel: str) -> list[Row]:
     for wake in database.notified:
         wake()
@@ -77,6 +91,9 @@ STATEMENTS: Mapping[str, Statement] = {
     store._SEEN_FOR: _seen_for,
     store._FORGET: _forget,
     store._REJECT: _reject,
+    store._KEPT_LATELY: _kept_lately,
+    alerts._OF_KIND: _no_alerts,
+    alerts._RAISE: _raise_alert,
     liveness._HEAR: _hear,
     "SELECT pg_notify($1, '')": _notify,
 }

@@ -4,6 +4,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from farmiq.contracts.ack import NOT_REGISTERED
 from farmiq.spool import Cause
 from farmiq.timeseries.content import BLOCK_BITS
 from simulation.database import Tables
@@ -91,8 +92,9 @@ class Ledger:
         for row in edge["outbox"].values():
             if row.status == "dlq":
                 self._break(f"event {row.id} ({row.event_type}) is a dead letter: {row.code}")
-        for reason in edge["rejected"].values():
-            self._break(f"the edge refused a message: {reason}")
+        for code, detail in edge["rejected"].values():
+            if code != NOT_REGISTERED:  # that is put off, and stored in the end
+                self._break(f"the edge refused a message: {code}, {detail}")
         if world.bus.dead:
             self._break(f"{len(world.bus.dead)} messages are dead letters of the bus")
         for name, tables in (("edge", edge), ("cloud", cloud)):

@@ -3,8 +3,8 @@
 A mutation changes one place for as long as its context lasts. What it says is what a reader would say in a review.
 """
 
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 from unittest.mock import patch
@@ -15,6 +15,7 @@ from farmiq.cloud.ingestion import store as dedupe
 from farmiq.contracts.ack import DeviceAck
 from farmiq.device.node_forwarder.acks import AckReader, Meaning
 from farmiq.device.node_forwarder.publisher import Publisher
+from farmiq.edge.ingress_gateway.screening import Refusal
 from farmiq.kit import bus_worker
 from farmiq.spool.keeper import Keeper
 from farmiq.timeseries.content import Block, BlockContent, contents_of
@@ -49,6 +50,20 @@ def node_forgets_the_epoch() -> Patch:
         return Meaning.PROGRESS if meaning is Meaning.NEW_EPOCH and self._left - {""} else meaning
 
     return patch.object(AckReader, "read", forgetful)
+
+
+@contextmanager
+def refusals_are_final() -> Iterator[None]:
+    """The edge rejects what its register does not know, and the node takes that for an acknowledgement of its losses."""
+
+    def forgetful(self: Publisher, loss_ids: Iterable[UUID]) -> None:
+        self._recorder.spool.losses.acknowledge(list(loss_ids))
+
+    with (
+        patch.object(Refusal, "is_put_off", property(lambda _self: False)),
+        patch.object(Publisher, "losses_refused", forgetful),
+    ):
+        yield
 
 
 def spool_drops_without_a_word() -> Patch:
@@ -139,6 +154,7 @@ MUTATIONS = {
     for mutation in (
         node_trusts_puback,
         node_forgets_the_epoch,
+        refusals_are_final,
         spool_drops_without_a_word,
         spool_never_syncs,
         gateway_tells_before_the_commit,

@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 
 from farmiq.edge.sync_forwarder import store as sync_store
-from farmiq.outbox import backlog, claim, fencing, recovery, renew, settle, suspects, verdicts
+from farmiq.outbox import backlog, claim, fencing, recovery, redrive, renew, settle, suspects, verdicts
 from farmiq.outbox.event import ClaimedEvent
 from simulation.database import Database, Row, Statement, Tables
 
@@ -195,6 +195,17 @@ def _return(
     return [Row(id=row.id) for row in held]
 
 
+def _try_once_more(database: Database, tenant_id: str, code: str, attempts_max: int, limit: int) -> int:
+    dead = [
+        row
+        for row in database.tables["outbox"].values()
+        if row.status == "dlq" and (row.tenant_id, row.code) == (tenant_id, code) and row.attempt_count <= attempts_max
+    ][:limit]
+    for row in dead:
+        _write(database, row._replace(status="pending", parked=False, next_attempt_at=database.now))
+    return len(dead)
+
+
 def _renew(
     database: Database, ids: Sequence[UUID], tenants: Sequence[str], tokens: Sequence[int], lease_seconds: float
 ) -> list[Row]:
@@ -288,6 +299,7 @@ STATEMENTS: Mapping[str, Statement] = {
     settle._ACK: _ack,
     settle._ACKED: _acked,
     settle._RETURN: _return,
+    redrive._TRY_ONCE_MORE: _try_once_more,
     renew._RENEW: _renew,
     recovery._PROMOTE: _promote,
     recovery._EXPIRED: _expired,

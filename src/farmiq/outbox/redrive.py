@@ -31,8 +31,7 @@ UPDATE sync_outbox SET
 WHERE ctid = ANY (ARRAY(
   SELECT ctid FROM sync_outbox
   WHERE status = 'dlq' AND tenant_id = $1 AND last_error_code = $2 AND attempt_count <= $3
-    AND coalesce(failed_at, updated_at) <= $4
-  LIMIT $5 FOR UPDATE SKIP LOCKED))
+  LIMIT $4 FOR UPDATE SKIP LOCKED))
 """
 _UNCLAIM: Final = """
 UPDATE sync_outbox SET
@@ -68,9 +67,8 @@ async def redrive(connection: Connection, which: DeadLetters) -> int:
 async def try_once_more(connection: Connection, tenant_id: str, error_code: str, attempts_max: int) -> int:
     """Dead letters that nobody judged one by one: whoever refused them takes others now. Each is given one more attempt, once;
     when that fails as well, it is left to a person."""
-    now = await connection.fetchval("SELECT clock_timestamp()")
     total = 0
-    while changed := await _changed(connection, _TRY_ONCE_MORE, tenant_id, error_code, attempts_max, now, STEP_ROWS):
+    while changed := await _changed(connection, _TRY_ONCE_MORE, tenant_id, error_code, attempts_max, STEP_ROWS):
         total += changed
     return total
 
