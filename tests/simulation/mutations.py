@@ -15,6 +15,7 @@ from farmiq.cloud.ingestion import store as dedupe
 from farmiq.contracts.ack import DeviceAck
 from farmiq.device.node_forwarder.acks import AckReader, Meaning
 from farmiq.device.node_forwarder.publisher import Publisher
+from farmiq.edge.ingress_gateway import handlers
 from farmiq.edge.ingress_gateway.screening import Refusal
 from farmiq.kit import bus_worker
 from farmiq.spool.keeper import Keeper
@@ -61,6 +62,7 @@ def refusals_are_final() -> Iterator[None]:
 
     with (
         patch.object(Refusal, "is_put_off", property(lambda _self: False)),
+        patch.object(handlers, "_put_off_devices", lambda _refusals: []),
         patch.object(Publisher, "losses_refused", forgetful),
     ):
         yield
@@ -103,7 +105,7 @@ def edge_database_commits_without_a_sync() -> Patch:
 def outbox_has_no_fence() -> Patch:
     """A settlement asks only for the row's id, and not whose it is by now."""
 
-    def held(database: Database, ids: Sequence[UUID], _tokens: Sequence[int]) -> list[OutboxRow]:
+    def held(database: Database, ids: Sequence[UUID], *_fences: Sequence[Any]) -> list[OutboxRow]:
         known = database.tables["outbox"]
         return [known[event_id] for event_id in ids if event_id in known]
 
@@ -113,12 +115,16 @@ def outbox_has_no_fence() -> Patch:
 def entrance_commits_before_the_bus_confirms() -> Patch:
     """The entrance remembers an event first, and publishes it second."""
 
-    async def early(pool: Any, publisher: Any, candidates: Any, _expansion: Any) -> Any:
+    async def early(pool: Any, publisher: Any, owners: Any, candidates: Any, _expansion: Any) -> entrance.Published:
         async with pool.acquire() as connection, connection.transaction():
-            added = await dedupe.add(connection, candidates)
+            held = await owners.judge(connection, candidates.values())
+            added = await dedupe.add(connection, {key: candidates[key] for key in candidates if key not in held})
+            known = await dedupe.content_hashes(connection, candidates.keys() - added)
         fresh = [key for key in candidates if key in added]
-        answers = await publisher.publish_many([candidates[key].message for key in fresh])
-        return dict(zip(fresh, answers, strict=True)), {}
+        failures = dict(
+            zip(fresh, await publisher.publish_many([candidates[key].message for key in fresh]), strict=True)
+        )
+        return entrance.Published(failures, known | {key: candidates[key].content_hash for key in fresh}, held)
 
     return patch.object(entrance, "_publish_new", early)
 

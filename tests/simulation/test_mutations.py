@@ -12,17 +12,18 @@ pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:R
 
 # A seed that finds it. When the simulation changes, another one near it does, and belongs here.
 FIRST = {
-    "node_trusts_puback": 7,
+    "node_trusts_puback": 1,
     "node_forgets_the_epoch": 5,
-    "spool_drops_without_a_word": 3322,
-    "spool_never_syncs": 418,
-    "gateway_tells_before_the_commit": 219,
-    "edge_database_commits_without_a_sync": 1042,
-    "outbox_has_no_fence": 778,
-    "entrance_commits_before_the_bus_confirms": 397,
-    "store_acknowledges_before_the_commit": 3639,
-    "stores_whatever_comes": 897,
-    "digest_counts_what_was_delivered": 1,
+    "refusals_are_final": 411,
+    "spool_drops_without_a_word": 11,
+    "spool_never_syncs": 11,
+    "gateway_tells_before_the_commit": 0,
+    "edge_database_commits_without_a_sync": 0,
+    "outbox_has_no_fence": 185,
+    "entrance_commits_before_the_bus_confirms": 3,
+    "store_acknowledges_before_the_commit": 102,
+    "stores_whatever_comes": 0,
+    "digest_counts_what_was_delivered": 0,
 }
 SEEDS_MAX = 40
 
@@ -37,4 +38,7 @@ def nothing_left_behind() -> Iterator[None]:
 def test_the_simulation_finds_that(mutation: str) -> None:
     first = FIRST[mutation]
     with MUTATIONS[mutation]():
-        assert any(run(seed).broken for seed in range(first, first + SEEDS_MAX))
+        found = next((broken for seed in range(first, first + SEEDS_MAX) if (broken := run(seed).broken)), [])
+    assert found
+    own = [said for said in found if "TypeError(" in said or "AttributeError(" in said]
+    assert own == [], "the mutation does not fit the code any more, and broke it by itself"

@@ -92,6 +92,11 @@ def status(code: int, *, body: str = "", **headers: str) -> Respond:
     return respond
 
 
+def refusal(code: int) -> Respond:
+    """In the cloud's own words."""
+    return status(code, body='{"error": {"code": "bad_batch", "message": "boom"}}')
+
+
 @pytest_asyncio.fixture
 async def cloud() -> AsyncIterator[ScriptedCloud]:
     scripted = ScriptedCloud()

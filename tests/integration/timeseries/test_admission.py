@@ -6,11 +6,12 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from farmiq.contracts.ack import STREAM_OF_ANOTHER_DEVICE
 from farmiq.contracts.telemetry import T_MAX_US, T_MIN_US
 from farmiq.kit.ids import sample_id
 from farmiq.kit.postgres import Pool
 from farmiq.timeseries import store
-from farmiq.timeseries.admission import STREAM_OF_ANOTHER_DEVICE, Admission, admit_batches, declare_lost
+from farmiq.timeseries.admission import Admission, admit_batches, declare_lost
 from farmiq.timeseries.samples import StreamBatch
 from farmiq.timeseries.stream import Origin
 from support.telemetry import HERE, NEIGHBOUR, NOW, START_US, batch_of, loss_of

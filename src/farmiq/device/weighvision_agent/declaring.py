@@ -2,7 +2,8 @@
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from pathlib import Path
 from uuid import UUID
 
 import msgspec
@@ -12,6 +13,7 @@ from farmiq.contracts.envelope import MqttEnvelope
 from farmiq.contracts.station import STATION_LOSS, LossReason, StationLoss
 from farmiq.contracts.timestamps import from_us
 from farmiq.device.weighvision_agent import event_store, picture_store
+from farmiq.device.weighvision_agent.database import PICTURES
 from farmiq.device.weighvision_agent.event_store import Queued
 from farmiq.device.weighvision_agent.losses import Lost, loss_of
 from farmiq.device.weighvision_agent.messages import Messages
@@ -85,20 +87,23 @@ def declare(
     log.error("loss_declared", reason=reason, count=len(lost))
 
 
-def declare_damage(
-    connection: sqlite3.Connection, messages: Messages, pictures: int, span: tuple[datetime, datetime], at: datetime
-) -> None:
-    """The whole queue: how many events were in it, nobody knows. `span` is the time that its files tell of."""
+def declare_damage(connection: sqlite3.Connection, messages: Messages, aside: Path, at: datetime) -> int:
+    """The whole queue, whose files were set aside and tell of its time: how many events were in it, nobody knows. Answers the
+    number of pictures."""
+    pictures = list((aside / PICTURES).glob("*")) if (aside / PICTURES).exists() else []
+    times = [path.stat().st_mtime for path in [*pictures, *aside.iterdir()]]
+    since = at - timedelta(seconds=max(0.0, at.timestamp() - min(times))) if times else at
     loss = StationLoss(
         reason="damaged",
         dropped_at=at,
-        count=pictures,
-        pictures=pictures,
-        first_ts=span[0],
-        last_ts=span[1],
+        count=len(pictures),
+        pictures=len(pictures),
+        first_ts=since,
+        last_ts=at,
         is_count_exact=False,
     )
     event_store.gather(connection, messages.loss(loss))
+    return len(pictures)
 
 
 def tell_under_another_id(connection: sqlite3.Connection, number: int) -> None:

@@ -7,13 +7,14 @@ import random
 from farmiq.contracts.ack import OF_DEVICE
 from farmiq.device.weighvision_agent.database import QueueFailed
 from farmiq.device.weighvision_agent.event_store import ToSend
-from farmiq.device.weighvision_agent.queue import Queue, Settled
+from farmiq.device.weighvision_agent.queue import Queue
 from farmiq.device.weighvision_agent.recorder import Recorder
 from farmiq.device.weighvision_agent.replay import (
     IN_FLIGHT_MAX,
     PUT_OFF_SECONDS,
     OnTheWay,
     PutOffs,
+    Settled,
     Throttle,
     jitter_seconds,
 )

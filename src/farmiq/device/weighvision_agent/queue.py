@@ -10,7 +10,6 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
 from uuid import UUID
 
 from msgspec.structs import replace
@@ -38,6 +37,7 @@ from farmiq.device.weighvision_agent.event_store import OpenSession, Queued, ToS
 from farmiq.device.weighvision_agent.losses import Lost
 from farmiq.device.weighvision_agent.messages import Event, Messages
 from farmiq.device.weighvision_agent.picture_store import Picture, delay_after
+from farmiq.device.weighvision_agent.replay import Settled
 from farmiq.device.weighvision_agent.running_time import RunningTime
 from farmiq.device.weighvision_agent.runway import WINDOW, Lately, runway_of
 from farmiq.kit.clock import Clock
@@ -50,15 +50,6 @@ UNKNOWN_MEDIA = "unknown_media"
 EPOCH = "epoch"
 
 log = get_logger(__name__)
-
-
-class Settled(NamedTuple):
-    """What an acknowledgement meant for the events it names, by their numbers. `put_off`: with the reason."""
-
-    done: list[int]
-    put_off: dict[int, str]
-    is_taken: bool
-    """The edge has taken at least one."""
 
 
 class Queue:
@@ -249,7 +240,7 @@ class Queue:
     def runway(self) -> timedelta | None:
         """What the edge has is kept for a while: so much of the past can be seen."""
         limits, now_us = self._limits, self._ran.now_us()
-        window = min(WINDOW, limits.keep_acked, _span(now_us))
+        window = min(WINDOW, limits.keep_acked, timedelta(microseconds=now_us))
         since_us = self._after(-window)
         alone_bytes, picture_us = picture_store.waiting(self.connection)
         event_us = event_store.ageing_since_us(self.connection)
@@ -262,7 +253,7 @@ class Queue:
                 events_room=limits.events_max - event_store.count_waiting(self.connection),
                 picture_bytes=picture_store.bytes_since(self.connection, since_us),
                 picture_bytes_room=min(limits.pictures_bytes_max, room_bytes - limits.keep_free_bytes) - alone_bytes,
-                age_room=limits.age_max - _span(now_us - oldest_us),
+                age_room=limits.age_max - timedelta(microseconds=now_us - oldest_us),
             )
         )
 
@@ -404,14 +395,6 @@ class Queue:
                 self.read_picture(picture)
 
     def _tell_damage(self, aside: Path) -> None:
-        pictures = list((aside / PICTURES).glob("*")) if (aside / PICTURES).exists() else []
-        times = [path.stat().st_mtime for path in [*pictures, *aside.iterdir()]]
-        now = self._clock.now()
-        span = (now - timedelta(seconds=max(0.0, now.timestamp() - min(times))), now) if times else (now, now)
         with self._writing():
-            declare_damage(self.connection, self._messages, len(pictures), span, now)
-        log.error("queue_damaged", set_aside=aside.name, pictures=len(pictures))
-
-
-def _span(us: int) -> timedelta:
-    return timedelta(microseconds=us)
+            pictures = declare_damage(self.connection, self._messages, aside, self._clock.now())
+        log.error("queue_damaged", set_aside=aside.name, pictures=pictures)

@@ -12,7 +12,8 @@ from farmiq.device.weighvision_agent.database import QueueFailed
 from farmiq.device.weighvision_agent.drops import Limits
 from farmiq.device.weighvision_agent.losses import Lost
 from farmiq.device.weighvision_agent.messages import Messages
-from farmiq.device.weighvision_agent.queue import Queue, Settled
+from farmiq.device.weighvision_agent.queue import Queue
+from farmiq.device.weighvision_agent.replay import Settled
 from farmiq.kit.clock import Clock
 from farmiq.kit.errors import Fatal
 from farmiq.kit.lifecycle import Lifetime

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 JITTER_SECONDS_MAX: Final = 0.2
 """A barn's stations come back in the same second. They do not begin in it."""
@@ -45,6 +45,15 @@ class Throttle:
         at = max(now, self._next_at)
         self._next_at = at + self._gap_seconds
         return at - now
+
+
+class Settled(NamedTuple):
+    """What an acknowledgement meant for the events it names, by their numbers. `put_off`: with the reason."""
+
+    done: list[int]
+    put_off: dict[int, str]
+    is_taken: bool
+    """The edge has taken at least one."""
 
 
 class PutOffs:

@@ -8,9 +8,10 @@ import asyncpg
 import msgspec
 import pytest_asyncio
 
+from farmiq.contracts.ack import EVENT_ID_REUSED
 from farmiq.contracts.status import DeviceStatus
 from farmiq.edge.ingress_gateway import devices
-from farmiq.edge.ingress_gateway.handlers import EVENT_ID_REUSED, Outcome, ingest
+from farmiq.edge.ingress_gateway.handlers import Outcome, ingest
 from farmiq.kit.ids import new_id, time_of
 from farmiq.kit.micro_batch import until_stored
 from farmiq.kit.mqtt import Message

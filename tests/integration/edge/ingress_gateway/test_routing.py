@@ -7,7 +7,8 @@ import msgspec
 import pytest_asyncio
 
 from farmiq.contracts import event_types
-from farmiq.edge.ingress_gateway.handlers import EVENT_ID_REUSED, Outcome, ingest
+from farmiq.contracts.ack import EVENT_ID_REUSED
+from farmiq.edge.ingress_gateway.handlers import Outcome, ingest
 from farmiq.kit.ids import new_id
 from farmiq.kit.mqtt import Message
 from farmiq.kit.postgres import Pool

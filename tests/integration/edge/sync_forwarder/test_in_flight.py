@@ -13,7 +13,7 @@ from farmiq.outbox.recovery import rescue
 from farmiq.outbox.verdicts import RetryPolicy
 from support.forwarder import SERVICE, forwarder_environ
 from support.outbox_rows import count_by_status, fill_outbox, outbox_row
-from support.scripted_cloud import Received, ScriptedCloud, accept, cloud, status
+from support.scripted_cloud import Received, ScriptedCloud, accept, cloud, refusal, status
 from support.service_process import StartService, running, start_service
 from support.waiting import eventually
 
@@ -195,13 +195,14 @@ async def test_one_poison_event_costs_its_neighbours_nothing(
     poison = ids[17]
 
     async def choke(received: Received) -> web.StreamResponse:
-        return await (status(code, body="boom") if poison in received.ids else accept)(received)
+        return await (refusal(code) if poison in received.ids else accept)(received)
 
     cloud.otherwise = choke
     environ = forwarder_environ(edge_url, cloud.url, OUTBOX_MAX_ATTEMPTS="2", OUTBOX_BACKOFF_CAP_SECONDS="1")
     async with running(serve, SERVICE, environ):
         await eventually(lambda: counts_are(edge_pool, {"acked": 49, "dlq": 1}))
-    assert cloud.alone()[poison] == 2
+    # What failed with a 500 is tried once more when the cloud answers again.
+    assert cloud.alone()[poison] in ((2, 3) if code == 500 else (2,))
     assert (await outbox_row(edge_pool, poison))["last_error_code"] == f"HTTP_{code}"
     assert await edge_pool.fetchval("SELECT max(attempt_count) FROM sync_outbox WHERE status = 'acked'") == 0
 
@@ -273,3 +274,42 @@ async def has_lost(url: str, rows: int) -> bool:
     async with aiohttp.ClientSession(url) as session, session.get("/metrics") as answer:
         lines = (await answer.text()).splitlines()
     return any(line.startswith("farmiq_sync_leases_lost_total") and line.endswith(f" {rows}.0") for line in lines)
+
+
+async def test_what_a_failing_cloud_made_dead_letters_goes_on_by_itself_when_it_answers_again(
+    edge_url: str, edge_pool: Pool, cloud: ScriptedCloud
+) -> None:
+    """Finding 5 of the reading of the path from device to edge: 14 minutes of a 500 made dead letters of the outbox."""
+    await fill_outbox(edge_pool, 30)
+    cloud.otherwise = status(500, body="<html>")
+    environ = forwarder_environ(edge_url, cloud.url, OUTBOX_MAX_ATTEMPTS="2", OUTBOX_BACKOFF_CAP_SECONDS="1")
+    async with running(serve, SERVICE, environ):
+        await eventually(lambda: counts_are(edge_pool, {"dlq": 30}))
+        poison = (await fill_outbox(edge_pool, 5))[2]
+
+        async def choke(received: Received) -> web.StreamResponse:
+            return await (status(500) if poison in received.ids else accept)(received)
+
+        cloud.otherwise = choke
+        await eventually(lambda: counts_are(edge_pool, {"acked": 34, "dlq": 1}))
+        await fill_outbox(edge_pool, 5)
+        await eventually(lambda: counts_are(edge_pool, {"acked": 39, "dlq": 1}))
+    assert (await outbox_row(edge_pool, poison))["attempt_count"] <= 3, "one more attempt, and only once"
+    assert cloud.alone()[poison] <= 3
+
+
+async def test_the_page_of_a_portal_costs_no_event_an_attempt(
+    edge_url: str, edge_pool: Pool, cloud: ScriptedCloud
+) -> None:
+    await fill_outbox(edge_pool, 10)
+    cloud.otherwise = status(402, body="the quota of this SIM card is used up")
+    async with running(serve, SERVICE, forwarder_environ(edge_url, cloud.url, OUTBOX_MAX_ATTEMPTS="1")):
+        await eventually(lambda: has_failed(edge_pool, "NOT_THE_CLOUD"))
+        assert await counts_are(edge_pool, {"pending": 10})
+        cloud.otherwise = accept
+        await eventually(lambda: counts_are(edge_pool, {"acked": 10}))
+    assert await edge_pool.fetchval("SELECT max(attempt_count) FROM sync_outbox") == 0
+
+
+async def has_failed(pool: Pool, code: str) -> bool:
+    return bool(await pool.fetchval("SELECT consecutive_failures > 1 AND last_error_code = $1 FROM sync_state", code))

@@ -19,7 +19,7 @@ from farmiq.outbox.wakeup import Wakeup
 from farmiq.stack.ports import free_port
 from support.cut_link import plugged
 from support.outbox_rows import count_by_status, fill_outbox, outbox_row
-from support.scripted_cloud import TOKEN, ScriptedCloud, accept, cloud, status
+from support.scripted_cloud import TOKEN, ScriptedCloud, accept, cloud, refusal, status
 from support.service_process import running
 from support.stored_months import store_samples
 from support.waiting import eventually
@@ -50,8 +50,8 @@ async def api(edge_url: str, cloud: ScriptedCloud) -> AsyncIterator[aiohttp.Clie
 
 
 async def bury(pool: Pool, api: aiohttp.ClientSession, cloud: ScriptedCloud, count: int) -> None:
-    """Dead letters, made by a cloud that fails once for each of them."""
-    cloud.otherwise = status(500)
+    """Dead letters, made by a cloud that refuses each of them once."""
+    cloud.otherwise = refusal(422)
     await fill_outbox(pool, count)
     async with api.post("/api/v1/sync/trigger") as answer:
         assert answer.status == 202
@@ -91,7 +91,7 @@ async def test_rows_are_listed_by_status_without_their_payloads(
         listed = await answer.json()
     assert listed["count"] == 2
     assert {entry["status"] for entry in listed["entries"]} == {"dlq"}
-    assert listed["entries"][0]["last_error_code"] == "HTTP_500"
+    assert listed["entries"][0]["last_error_code"] == "HTTP_422"
     assert not any("payload_json" in entry for entry in listed["entries"])
     async with api.get("/api/v1/sync/outbox", params={"status": "pending"}, headers=ADMIN) as answer:
         assert (await answer.json())["entries"] == []
@@ -219,7 +219,7 @@ async def test_a_redrive_by_filter_can_be_tried_dry(
     await bury(edge_pool, api, cloud, 3)
     cloud.otherwise = accept
     for body, count in (
-        ({"tenantId": "demo", "eventType": "test.event", "errorCode": "HTTP_500", "olderThanSeconds": 0}, 3),
+        ({"tenantId": "demo", "eventType": "test.event", "errorCode": "HTTP_422", "olderThanSeconds": 0}, 3),
         ({"allDlq": True}, 3),
         ({"tenantId": "somebody-else"}, 0),
         ({"errorCode": "schema"}, 0),
@@ -228,7 +228,7 @@ async def test_a_redrive_by_filter_can_be_tried_dry(
         async with api.post("/api/v1/sync/redrive", json={**body, "dryRun": True}, headers=ADMIN) as answer:
             assert (answer.status, await answer.json()) == (200, {"redriven": 0, "wouldRedrive": count}), body
     assert await count_by_status(edge_pool) == {"dlq": 3}
-    async with api.post("/api/v1/sync/redrive", json={"errorCode": "HTTP_500"}, headers=ADMIN) as answer:
+    async with api.post("/api/v1/sync/redrive", json={"errorCode": "HTTP_422"}, headers=ADMIN) as answer:
         assert await answer.json() == {"redriven": 3}
 
 
@@ -329,7 +329,7 @@ async def test_dead_letters_are_grouped_by_what_the_cloud_said_and_each_tenant_s
     [tenant] = {row["tenant_id"] for row in await edge_pool.fetch("SELECT tenant_id FROM sync_outbox")}
     async with api.get("/api/v1/sync/dlq/groups", params={"tenant_id": tenant}, headers=ADMIN) as answer:
         [group] = (await answer.json())["groups"]
-    assert (group["events"], group["error_code"]) == (3, "HTTP_500")
+    assert (group["events"], group["error_code"]) == (3, "HTTP_422")
     for path, wanted in (("/api/v1/sync/dlq", 3), ("/api/v1/sync/dlq/groups", 1)):
         for asked, count in ((tenant, wanted), ("another", 0)):
             async with api.get(path, params={"tenant_id": asked}, headers=ADMIN) as answer:

@@ -15,7 +15,8 @@ from farmiq.device.weighvision_agent.drops import Limits
 from farmiq.device.weighvision_agent.event_store import OpenSession
 from farmiq.device.weighvision_agent.messages import Event, Messages
 from farmiq.device.weighvision_agent.picture_store import Picture, new_picture
-from farmiq.device.weighvision_agent.queue import Queue, Settled
+from farmiq.device.weighvision_agent.queue import Queue
+from farmiq.device.weighvision_agent.replay import Settled
 from farmiq.device.weighvision_agent.settings import StationSettings
 from farmiq.kit.clock import Clock
 from farmiq.kit.ids import new_id
