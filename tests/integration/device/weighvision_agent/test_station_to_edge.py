@@ -246,7 +246,8 @@ async def test_stations_of_two_tenants_at_one_edge_do_not_see_each_other(
             theirs.start()
             await asyncio.to_thread(wait_for, theirs.is_watching)
             await asyncio.to_thread(theirs.weigh, 60.0, 2)
-            await asyncio.to_thread(wait_for, lambda: theirs.status().get("rejected_count", 0) > 0)
+            await asyncio.to_thread(wait_for, lambda: theirs.status().get("put_off_code") == "not_provisioned")
+            assert theirs.status()["unacked_count"] > 0, "a setting that is put right brings all of it"
             await asyncio.to_thread(wait_for, lambda: bool(theirs.logged("edge_media_store_refused")))
     owners = "SELECT DISTINCT tenant_id, device_id FROM {} ORDER BY 1"
     for table in ("weight_sessions", "media_objects", "sync_outbox"):
