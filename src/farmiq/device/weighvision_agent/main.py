@@ -67,7 +67,7 @@ async def _run(
     client = MediaClient(settings.edge_media_store_url, settings.http_token, settings.weighvision_http_seconds)
     uploader = Uploader(life, settings, recorder, client)
     publisher = Publisher(life, settings, mqtt, recorder, random.Random())  # noqa: S311 - spreads load, guards nothing
-    figures = Figures(life, settings, faults, weigher, uploader, publisher.put_offs)
+    figures = Figures(life, settings, faults, weigher, uploader, publisher)
     interrupted = await recorder.run(lambda queue: queue.open_sessions())
     try:
         async with asyncio.TaskGroup() as group:

@@ -44,6 +44,7 @@ class Publisher:
         self._failing = Backoff(base_seconds=0.5, cap_seconds=10.0)
         self.on_the_way = OnTheWay(settings.weighvision_resend_seconds, life.clock.monotonic())
         self.put_offs = PutOffs()
+        self.put_off_code: str | None = None
         self._not_before = 0.0
         mqtt.on_connect.append(self._connected)
 
@@ -85,14 +86,21 @@ class Publisher:
         now = self._life.clock.monotonic()
         if settled.is_taken:
             self.put_offs.end_of(OF_DEVICE)
-        if settled.put_off and self.put_offs.code is None:
-            log.error("events_put_off", codes=sorted(set(settled.put_off.values())), count=len(settled.put_off))
+            self.put_off_code = None
+        for code in settled.put_off.values():
+            self.put_off(code)
         if OF_DEVICE.intersection(settled.put_off.values()):
             self.hold_back(PUT_OFF_SECONDS)
         self.put_offs.forget(settled.done)
         self.put_offs.add(settled.put_off, now)
         self.on_the_way.settled([*settled.done, *settled.put_off], now)
         self._recorder.events_added.set()
+
+    def put_off(self, code: str) -> None:
+        """The edge takes nothing of this station, or not this message, as things are."""
+        if code != self.put_off_code:
+            log.error("messages_put_off", code=code)
+        self.put_off_code = code
 
     def hold_back(self, seconds: float) -> None:
         """The edge did not take everything: what it lacks is sent again after that time."""

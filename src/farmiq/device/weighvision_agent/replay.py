@@ -84,11 +84,6 @@ class PutOffs:
     def not_due(self, now: float) -> list[int]:
         return [number for number, (_, _, until) in self._waiting.items() if until > now]
 
-    @property
-    def code(self) -> str | None:
-        """Of the last one."""
-        return next((code for code, _, _ in reversed(self._waiting.values())), None)
-
 
 class OnTheWay:
     """What was sent and is not acknowledged. It is sent again on a new connection, and when the edge has been silent for long:

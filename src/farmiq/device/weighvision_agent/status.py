@@ -12,9 +12,9 @@ from farmiq.device.weighvision_agent import declaring, event_store, picture_stor
 from farmiq.device.weighvision_agent.database import QueueFailed
 from farmiq.device.weighvision_agent.faults import Faults
 from farmiq.device.weighvision_agent.messages import Messages
+from farmiq.device.weighvision_agent.publisher import Publisher
 from farmiq.device.weighvision_agent.queue import Queue
 from farmiq.device.weighvision_agent.recorder import Recorder
-from farmiq.device.weighvision_agent.replay import PutOffs
 from farmiq.device.weighvision_agent.settings import StationSettings
 from farmiq.device.weighvision_agent.uploader import Uploader
 from farmiq.device.weighvision_agent.weighing import Weigher
@@ -47,14 +47,14 @@ class Figures:
         faults: Faults,
         weigher: Weigher,
         uploader: Uploader,
-        put_offs: PutOffs,
+        publisher: Publisher,
     ) -> None:
         self._clock = life.clock
         self._settings = settings
         self._faults = faults
         self._weigher = weigher
         self._uploader = uploader
-        self._put_offs = put_offs
+        self._publisher = publisher
         self._started_at = life.clock.monotonic()
 
     def take(self, queue: Queue) -> DeviceStatus:
@@ -82,7 +82,7 @@ class Figures:
             failed_sessions=tuple(FailedSession(session_id, reason[:300]) for session_id, reason in named),
             unweighed_count=self._weigher.unweighed,
             upload_trouble=self._uploader.trouble[:300] or None,
-            put_off_code=self._put_offs.code,
+            put_off_code=self._publisher.put_off_code,
         )
 
     @staticmethod

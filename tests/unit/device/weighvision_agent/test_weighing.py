@@ -1,5 +1,6 @@
 """An animal on the scale while the disk takes nothing: what is lost is counted at once, and declared as soon as that can be."""
 
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,14 +12,15 @@ from farmiq.device.weighvision_agent.detection import Arrived, Left, Steady
 from farmiq.device.weighvision_agent.faults import Faults
 from farmiq.device.weighvision_agent.media_client import MediaClient
 from farmiq.device.weighvision_agent.photographer import Photographer
+from farmiq.device.weighvision_agent.publisher import Publisher
 from farmiq.device.weighvision_agent.queue import Queue
 from farmiq.device.weighvision_agent.recorder import Recorder
-from farmiq.device.weighvision_agent.replay import PutOffs
 from farmiq.device.weighvision_agent.station_file import PictureTable, SessionTable
 from farmiq.device.weighvision_agent.status import Figures, taken
 from farmiq.device.weighvision_agent.uploader import Uploader
 from farmiq.device.weighvision_agent.weighing import Weigher
 from farmiq.kit.lifecycle import Lifetime
+from farmiq.kit.mqtt import MqttClient
 from support.waiting import eventually
 from unit.device.weighvision_agent.queue_world import JPEG, LIMITS, MESSAGES, SETTINGS, losses_of
 
@@ -45,7 +47,9 @@ class Bench:
         table = SessionTable(pictures=3, picture_interval_seconds=0.1)
         self.weigher = Weigher(life, table, MESSAGES, recorder, self.photographer)
         uploader = Uploader(life, SETTINGS, recorder, MediaClient("http://127.0.0.1:9", "a token", 1.0))
-        self._figures = Figures(life, SETTINGS, faults, self.weigher, uploader, PutOffs())
+        mqtt = MqttClient("mqtt://127.0.0.1:9", client_id="scale-1")
+        publisher = Publisher(life, SETTINGS, mqtt, recorder, random.Random(1))
+        self._figures = Figures(life, SETTINGS, faults, self.weigher, uploader, publisher)
 
     async def status(self) -> DeviceStatus:
         return await taken(self.recorder, self._figures)
