@@ -16,6 +16,9 @@ from farmiq.spool import disk
 FILE: Final = "queue.db"
 PICTURES: Final = "pictures"
 DAMAGED: Final = "damaged"
+UNTOLD: Final = "untold"
+STATUS: Final = "status.json"
+"""Written by every station that has run for a moment."""
 VERSION: Final = 2
 
 _SCHEMA: Final = """
@@ -107,15 +110,17 @@ class _Damaged(Exception):
     """The file is no database that can be read to its end."""
 
 
-def open_queue(folder: Path) -> tuple[sqlite3.Connection, Path | None]:
-    """The connection; and where the old queue was put, if it was damaged and a new one begins."""
+def open_queue(folder: Path) -> tuple[sqlite3.Connection, list[Path]]:
+    """The connection; and where queues were put that were damaged, as long as nobody has declared them."""
     for part in (folder, folder / PICTURES):
         disk.make_folder(part)
     try:
-        return _open(folder / FILE), None
+        _require_first_start(folder)
+        connection = _open(folder / FILE)
     except _Damaged:
-        aside = _set_aside(folder)
-        return _open(folder / FILE), aside
+        _set_aside(folder)
+        connection = _open(folder / FILE)
+    return connection, sorted(path.parent for path in folder.glob(f"{DAMAGED}-*/{UNTOLD}"))
 
 
 @contextlib.contextmanager
@@ -137,6 +142,19 @@ def commit(connection: sqlite3.Connection) -> None:
         with contextlib.suppress(sqlite3.Error):
             connection.execute("ROLLBACK")
         raise
+
+
+def _require_first_start(folder: Path) -> None:
+    """Of a queue that is not there, or empty. Beside pictures, or where a station has run, it did not end like that by itself."""
+    file = folder / FILE
+    if file.exists() and file.stat().st_size > 0:
+        return
+    traces = [
+        *(folder / PICTURES).iterdir(),
+        *(path for path in (folder / f"{FILE}-wal", folder / STATUS) if path.exists()),
+    ]
+    if traces:
+        raise _Damaged(f"{FILE} is missing or empty beside {traces[0].name}")
 
 
 def _open(path: Path) -> sqlite3.Connection:
@@ -177,15 +195,21 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
             connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
-def _set_aside(folder: Path) -> Path:
-    """For whoever wants to look at it. The pictures go with the rows that named them."""
+def _set_aside(folder: Path) -> None:
+    """For whoever wants to look at it. The pictures go with the rows that named them. Killed anywhere in between, the next start
+    still knows that there is something to declare."""
     number = 1
     while (aside := folder / f"{DAMAGED}-{number}").exists():
         number += 1
     aside.mkdir(mode=0o750)
+    (aside / UNTOLD).touch()
+    disk.sync_folder(aside)
+    disk.sync_folder(folder)
     for name in (FILE, f"{FILE}-wal", f"{FILE}-shm", PICTURES):
         if (folder / name).exists():
             shutil.move(folder / name, aside / name)
+    (folder / STATUS).unlink(
+        missing_ok=True
+    )  # or a queue that is not begun now, for a full disk, counts as damaged once more
     disk.make_folder(folder / PICTURES)
     disk.sync_folder(folder)
-    return aside

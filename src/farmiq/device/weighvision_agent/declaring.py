@@ -87,9 +87,8 @@ def declare(
     log.error("loss_declared", reason=reason, count=len(lost))
 
 
-def declare_damage(connection: sqlite3.Connection, messages: Messages, aside: Path, at: datetime) -> int:
-    """The whole queue, whose files were set aside and tell of its time: how many events were in it, nobody knows. Answers the
-    number of pictures."""
+def declare_damage(connection: sqlite3.Connection, messages: Messages, aside: Path, at: datetime) -> None:
+    """The whole queue, whose files were set aside and tell of its time: how many events were in it, nobody knows."""
     pictures = list((aside / PICTURES).glob("*")) if (aside / PICTURES).exists() else []
     times = [path.stat().st_mtime for path in [*pictures, *aside.iterdir()]]
     since = at - timedelta(seconds=max(0.0, at.timestamp() - min(times))) if times else at
@@ -103,7 +102,7 @@ def declare_damage(connection: sqlite3.Connection, messages: Messages, aside: Pa
         is_count_exact=False,
     )
     event_store.gather(connection, messages.loss(loss))
-    return len(pictures)
+    log.error("queue_damaged", set_aside=aside.name, pictures=len(pictures))
 
 
 def tell_under_another_id(connection: sqlite3.Connection, number: int) -> None:

@@ -20,7 +20,7 @@ from farmiq.contracts.station import STATION_LOSS, LossReason
 from farmiq.contracts.timestamps import from_us, to_us
 from farmiq.contracts.weighvision import ImageCaptured
 from farmiq.device.weighvision_agent import event_store, picture_store
-from farmiq.device.weighvision_agent.database import PICTURES, open_queue, transaction
+from farmiq.device.weighvision_agent.database import PICTURES, UNTOLD, open_queue, transaction
 from farmiq.device.weighvision_agent.declaring import (
     declare,
     declare_damage,
@@ -64,8 +64,8 @@ class Queue:
         folder.mkdir(mode=0o750, parents=True, exist_ok=True)
         self._lock = lock.take(folder)
         self.connection, damaged = open_queue(folder)
-        if damaged is not None:
-            self._tell_damage(damaged)
+        for aside in damaged:
+            self._tell_damage(aside)
         self._ran = RunningTime(self.connection, clock)
         self._reconcile()
 
@@ -396,5 +396,5 @@ class Queue:
 
     def _tell_damage(self, aside: Path) -> None:
         with self._writing():
-            pictures = declare_damage(self.connection, self._messages, aside, self._clock.now())
-        log.error("queue_damaged", set_aside=aside.name, pictures=pictures)
+            declare_damage(self.connection, self._messages, aside, self._clock.now())
+        (aside / UNTOLD).unlink()

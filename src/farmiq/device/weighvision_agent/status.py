@@ -9,7 +9,7 @@ from farmiq.contracts.decoding import encode
 from farmiq.contracts.status import DeviceStatus, FailedSession
 from farmiq.contracts.timestamps import to_us
 from farmiq.device.weighvision_agent import declaring, event_store, picture_store
-from farmiq.device.weighvision_agent.database import QueueFailed
+from farmiq.device.weighvision_agent.database import STATUS, QueueFailed
 from farmiq.device.weighvision_agent.faults import Faults
 from farmiq.device.weighvision_agent.messages import Messages
 from farmiq.device.weighvision_agent.publisher import Publisher
@@ -26,7 +26,6 @@ FILE_SECONDS = 2.0
 PUBLISH_EVERY = 5  # files for one message
 FAILED_NAMED_MAX = 16
 
-STATUS_FILE = "status.json"
 DISK = "disk"
 """Beside camera and scale: it takes nothing at this moment."""
 
@@ -100,7 +99,7 @@ async def report(
     while is_running:
         status = await taken(recorder, figures)
         try:
-            await asyncio.to_thread(_replace, folder / STATUS_FILE, encode(status))
+            await asyncio.to_thread(_replace, folder / STATUS, encode(status))
         except OSError as error:  # a full disk takes no status, and must not take the station
             log.warning("status_not_written", reason=str(error))
         if turn % PUBLISH_EVERY == 0 or mqtt.connections != connections:

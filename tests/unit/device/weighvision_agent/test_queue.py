@@ -2,7 +2,9 @@
 
 import errno
 import json
+import shutil
 import sqlite3
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +17,7 @@ from msgspec.structs import replace
 
 from farmiq.contracts.ack import DeviceAck, EventAck, PutOff
 from farmiq.contracts.timestamps import to_us
-from farmiq.device.weighvision_agent import event_store, picture_store
+from farmiq.device.weighvision_agent import database, event_store, picture_store
 from farmiq.device.weighvision_agent.database import QueueTooNew
 from farmiq.device.weighvision_agent.losses import Lost, as_lost
 from farmiq.spool import disk
@@ -299,7 +301,7 @@ def test_what_is_held_is_not_given_up_for_a_picture_that_has_no_room_all_the_sam
     for _ in range(3):
         bench.take(session_id)
     assert bench.files() == {str(one.picture_id) for one in held}, "what the edge has costs nothing"
-    assert sum(loss["pictures"] for loss in bench.losses()) == 3, "the new ones alone"
+    assert sum(loss.get("pictures", 0) for loss in bench.losses()) == 3, "the new ones alone"
 
 
 def test_a_scheduled_picture_without_room_takes_no_reading_with_it(tmp_path: Path) -> None:
@@ -442,6 +444,66 @@ def test_a_damaged_queue_is_set_aside_declared_and_the_station_starts(damage: st
     assert (tmp_path / "damaged-1" / "queue.db").read_bytes() == bytes(data)
     after.end(after.begin())
     assert after.waiting() == ["station.loss", "session.created", "weight.recorded", "session.finalized"]
+
+
+@pytest.mark.parametrize("is_empty", [True, False], ids=["empty", "gone"])
+@pytest.mark.parametrize("trace", ["picture", "status", "log"])
+def test_a_queue_that_is_gone_is_no_first_start(trace: str, is_empty: bool, tmp_path: Path) -> None:
+    """Finding 10 of the reading of the path from device to edge: the station deleted all pictures, and declared nothing."""
+    bench = Bench(tmp_path)
+    bench.begin()
+    taken = bench.take() if trace == "picture" else None
+    bench.queue.close()
+    for path in tmp_path.glob("queue.db*"):
+        path.unlink()
+    if is_empty:
+        (tmp_path / "queue.db").touch()
+    if trace == "status":
+        (tmp_path / "status.json").touch()
+    if trace == "log":
+        (tmp_path / "queue.db-wal").write_bytes(b"what was not written back")
+    after = Bench(tmp_path)
+    (loss,) = after.losses()
+    assert (loss["reason"], loss["is_count_exact"]) == ("damaged", False)
+    assert loss.get("pictures", 0) == (1 if taken else 0)
+    if taken:
+        assert (tmp_path / "damaged-1" / "pictures" / str(taken.picture_id)).read_bytes() == JPEG
+    assert after.reopen() is not None
+    assert len(after.losses()) == 1, "once"
+
+
+def test_a_first_start_that_was_killed_declares_nothing(tmp_path: Path) -> None:
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "queue.db").touch()
+    assert Bench(tmp_path).waiting() == []
+
+
+@pytest.mark.parametrize("moved", [[], ["queue.db"], ["queue.db", "pictures"]])
+def test_killed_while_a_damaged_queue_is_set_aside_the_next_start_declares_it(
+    moved: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path)
+    bench.take()
+    bench.queue.close()
+    for path in tmp_path.glob("queue.db-*"):
+        path.unlink()
+    (tmp_path / "queue.db").write_bytes(b"no database" * 1000)
+    move = shutil.move
+
+    def die(source: Path, target: Path) -> None:
+        if source.name not in moved:
+            raise KeyboardInterrupt
+        move(source, target)
+
+    with monkeypatch.context() as killed:
+        killed.setattr(shutil, "move", die)
+        with suppress(KeyboardInterrupt):
+            database._set_aside(tmp_path)
+    assert {path.name for path in (tmp_path / "damaged-1").iterdir()} == {"untold", *moved}
+    after = Bench(tmp_path)
+    assert {loss["reason"] for loss in after.losses()} == {"damaged"}
+    assert sum(loss.get("pictures", 0) for loss in after.losses()) == 1
+    assert list(tmp_path.glob("damaged-*/untold")) == []
 
 
 def test_one_station_to_a_folder(tmp_path: Path) -> None:
