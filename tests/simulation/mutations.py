@@ -15,7 +15,7 @@ from farmiq.cloud.ingestion import store as dedupe
 from farmiq.contracts.ack import DeviceAck
 from farmiq.device.node_forwarder.acks import AckReader, Meaning
 from farmiq.device.node_forwarder.publisher import Publisher
-from farmiq.edge.ingress_gateway import handlers
+from farmiq.edge.ingress_gateway import put_off
 from farmiq.edge.ingress_gateway.screening import Refusal
 from farmiq.kit import bus_worker
 from farmiq.spool.keeper import Keeper
@@ -62,7 +62,7 @@ def refusals_are_final() -> Iterator[None]:
 
     with (
         patch.object(Refusal, "is_put_off", property(lambda _self: False)),
-        patch.object(handlers, "_put_off_devices", lambda _refusals: []),
+        patch.object(put_off, "limits", lambda _refusals: []),
         patch.object(Publisher, "losses_refused", forgetful),
     ):
         yield

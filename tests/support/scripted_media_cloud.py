@@ -56,7 +56,7 @@ class ScriptedMediaCloud:
         self.asked[asked.media_id] = asked
         self.presigned[asked.media_id] += 1
         handler = self.presign_script.popleft() if self.presign_script else self.otherwise
-        return await handler(request) if handler else web.Response(body=encode(await self._answer(asked)))
+        return await handler(request) if handler else web.Response(body=encode(await self.answer_to(asked)))
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         asked = self.asked[UUID(request.match_info["media_id"])]
@@ -76,7 +76,7 @@ class ScriptedMediaCloud:
         assert "authorization" not in request.headers, "the edge's token is not for the object store"
         return await self.put(request)
 
-    async def _answer(self, asked: CloudPresignRequest) -> CloudPresignAnswer:
+    async def answer_to(self, asked: CloudPresignRequest) -> CloudPresignAnswer:
         if self.stored[asked.media_id]:
             return CloudPresignAnswer(state="stored")
         url = self.store.presign_put(

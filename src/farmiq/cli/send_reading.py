@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -110,8 +110,9 @@ async def _acknowledged(client: MqttClient, values: Sequence[Value]) -> dict[UUI
         async with asyncio.timeout(ACK_SECONDS_MAX):
             while wanted - told.keys():
                 for message in await client.next_batch(100, 0.0):
-                    events = parse(DeviceAck, message.payload).events
-                    told |= {one.event_id: (one, time.monotonic()) for one in events if one.event_id in wanted}
+                    ack = parse(DeviceAck, message.payload)
+                    told |= {one.event_id: (one, time.monotonic()) for one in ack.events if one.event_id in wanted}
+                    _require_taken(ack, wanted)
     except TimeoutError as error:
         ids = ", ".join(str(value.event_id) for value in values if value.event_id not in told)
         raise CommandFailed(
@@ -120,6 +121,16 @@ async def _acknowledged(client: MqttClient, values: Sequence[Value]) -> dict[UUI
             fix=f"farmiq demo status, then the same command with --event-id (it was {ids}), which can't store it twice",
         ) from error
     return told
+
+
+def _require_taken(ack: DeviceAck, wanted: Collection[UUID]) -> None:
+    for one in ack.put_off or ():
+        if one.event_id in wanted:
+            raise CommandFailed(
+                f"the edge does not take it as things are: {one.code}",
+                why="The register or the database of the edge stands in the way. A node would keep it, and send it again.",
+                fix=f"farmiq device ls, then the same command with --event-id {one.event_id}, which can't store it twice",
+            )
 
 
 def _judged(value: Value, told: EventAck, at: float, sent_at: float) -> Sent:

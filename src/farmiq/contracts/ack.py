@@ -11,7 +11,6 @@ from farmiq.contracts.timestamps import Timestamp, keep_utc
 
 AckResult = Literal["stored", "duplicate", "rejected"]
 RANGES_MAX: Final = 1024
-PUT_OFF_MAX: Final = 1000
 
 NOT_REGISTERED: Final = "not_provisioned"
 STREAM_OF_ANOTHER_DEVICE: Final = "stream_of_another_device"

@@ -20,6 +20,12 @@ Grants = Mapping[str, tuple[str, ...]]
 Writers = Mapping[str, Grants]
 """By service."""
 
+READ: Final = "SELECT"
+ADD: Final = "SELECT, INSERT"
+CHANGE: Final = "SELECT, INSERT, UPDATE"
+UPDATE: Final = "SELECT, UPDATE"
+ALL: Final = "SELECT, INSERT, UPDATE, DELETE"
+
 READ_POLICY: Final = "read"
 """The name of the policy of each table that requests read."""
 OWNER_LETTERS: Final = 36

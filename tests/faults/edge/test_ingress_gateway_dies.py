@@ -46,7 +46,8 @@ STEPS = [
     ("farmiq.outbox:append", "after", False),
     (f"{MEASUREMENTS}:insert_readings", "after", False),
     (f"{MEASUREMENTS}:record_loss", "after", False),
-    (f"{STORE}:keep_rejected", "after", False),  # the last statement before the commit
+    (f"{STORE}:keep_rejected", "after", False),
+    ("farmiq.edge.ingress_gateway.put_off:tell", "after", False),  # the last statement before the commit
     (f"{HANDLERS}:_commit", "after", True),
     ("farmiq.kit.mqtt:MqttClient.acknowledge", "after", True),
     ("farmiq.kit.mqtt:MqttClient.publish", "after", True),

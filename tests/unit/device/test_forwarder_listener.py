@@ -155,3 +155,12 @@ async def test_a_node_shows_why_the_edge_takes_nothing_until_it_does(ears: Ears)
     assert (ears.recorder.spool.acked.seq, ears.outstanding) == (2, [LOSS])
     await ears.hear(OLD, 3, 5)
     assert ears.publisher.put_off_code is None
+
+
+async def test_a_loss_that_is_put_off_is_told_less_often_until_the_edge_takes_something(ears: Ears) -> None:
+    await ears.hear(OLD, 1, 2)
+    await ears.say(put_off=[PutOff(event_id=LOSS, code="not_storable"), PutOff(event_id=uuid4(), code="not_storable")])
+    assert ears.outstanding == [LOSS]
+    assert ears.publisher.is_refused(LOSS)
+    await ears.hear(OLD, 3, 5)
+    assert not ears.publisher.is_refused(LOSS)

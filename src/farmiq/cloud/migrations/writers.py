@@ -2,13 +2,7 @@
 
 from typing import Final
 
-from farmiq.kit.database_roles import Writers
-
-READ: Final = "SELECT"
-ADD: Final = "SELECT, INSERT"
-CHANGE: Final = "SELECT, INSERT, UPDATE"
-UPDATE: Final = "SELECT, UPDATE"
-ALL: Final = "SELECT, INSERT, UPDATE, DELETE"
+from farmiq.kit.database_roles import ALL, CHANGE, READ, UPDATE, Writers
 
 EVERYONE: Final = {
     READ: ("alembic_version", "cloud_identity", "drains", "bus_users", "dead_letters"),

@@ -1,6 +1,6 @@
 """Hears the edge's acknowledgements, and lets go of what they cover."""
 
-from farmiq.contracts.ack import EVENT_ID_REUSED, DeviceAck
+from farmiq.contracts.ack import EVENT_ID_REUSED, NOT_NOW, DeviceAck
 from farmiq.contracts.decoding import MalformedMessage, decode
 from farmiq.device.node_forwarder.acks import AckReader, Meaning, is_absurd, mark_to_believe
 from farmiq.device.node_forwarder.lanes import Lanes
@@ -46,12 +46,12 @@ async def _hear(message: Message, reader: AckReader, recorder: Recorder, lanes: 
         await _take_marks(ack, reader, recorder, lanes, publisher)
     if isinstance(ack.retry_after_seconds, float):
         publisher.hold_back(ack.retry_after_seconds)
-    if isinstance(ack.put_off, list) and ack.put_off:
-        publisher.put_off(ack.put_off[-1].code)
+    for one in ack.put_off or ():
+        publisher.put_off(one.code)
     # Last, and only from the database that is believed by now: what another one was told about losses is gone with it, and
     # the node would keep quiet about a hole for ever.
     if reader.is_of_the_living(ack):
-        await _forget_losses(ack, recorder, publisher)
+        await _settle_losses(ack, recorder, publisher)
 
 
 async def _take_marks(
@@ -86,16 +86,17 @@ async def _go_back(ack: DeviceAck, recorder: Recorder, lanes: Lanes, publisher: 
     publisher.went_back()
 
 
-async def _forget_losses(ack: DeviceAck, recorder: Recorder, publisher: Publisher) -> None:
+async def _settle_losses(ack: DeviceAck, recorder: Recorder, publisher: Publisher) -> None:
     """Those that the edge has. A refusal acknowledges none, whatever its reason: nobody else knows of the hole."""
-    refused = [event for event in ack.events if event.result == "rejected"]
-    for event in refused:
-        log.error("loss_refused", event_id=str(event.event_id), code=event.code)
-        if event.is_put_off:
-            publisher.put_off(event.code or "")
-    publisher.losses_refused(event.event_id for event in refused)
-    told = [event.event_id for event in ack.events if event.result != "rejected"]
-    if told:
-        await recorder.run(lambda: recorder.spool.losses.acknowledge(told))
-    if taken := [event.event_id for event in refused if event.code == EVENT_ID_REUSED]:
-        await recorder.run(lambda: recorder.spool.losses.rename(taken))
+    refused = {event.event_id: event.code for event in ack.events if event.result == "rejected"}
+    for event_id, code in refused.items():
+        log.error("loss_refused", event_id=str(event_id), code=code)
+        if code in NOT_NOW:
+            publisher.put_off(str(code))
+    refused |= {one.event_id: one.code for one in ack.put_off or ()}
+    outstanding = {loss.loss_id for loss in recorder.spool.losses.outstanding()}
+    publisher.losses_refused(outstanding & refused.keys())
+    if stored := [event.event_id for event in ack.events if event.result != "rejected"]:
+        await recorder.run(lambda: recorder.spool.losses.acknowledge(stored))
+    if occupied := [event_id for event_id, code in refused.items() if code == EVENT_ID_REUSED]:
+        await recorder.run(lambda: recorder.spool.losses.rename(occupied))

@@ -69,7 +69,9 @@ class Publisher:
         if is_progress:
             self._progress_at = now
             self._silences = 0
-            self.put_off_code = None
+            if self.put_off_code is not None:
+                self.put_off_code = None
+                self._refused_losses.clear()
         self._work.set()
 
     def put_off(self, code: str) -> None:
@@ -79,9 +81,10 @@ class Publisher:
         self.put_off_code = code
 
     def losses_refused(self, loss_ids: Iterable[UUID]) -> None:
-        """They are told again all the same, only not every few seconds."""
-        until = self._life.clock.monotonic() + REFUSED_LOSS_SECONDS
-        self._refused_losses.update(dict.fromkeys(loss_ids, until))
+        """They are told again all the same, only not every few seconds: after a while, or when the edge takes things again."""
+        now = self._life.clock.monotonic()
+        self._refused_losses = {loss_id: until for loss_id, until in self._refused_losses.items() if until > now}
+        self._refused_losses.update(dict.fromkeys(loss_ids, now + REFUSED_LOSS_SECONDS))
 
     def is_refused(self, loss_id: UUID) -> bool:
         return self._refused_losses.get(loss_id, 0.0) > self._life.clock.monotonic()
@@ -94,8 +97,9 @@ class Publisher:
 
     def hold_back(self, seconds: float) -> None:
         """The edge did not take everything: what it lacks is sent again after that time."""
+        if self.held_back_seconds == 0:
+            log.warning("sending_held_back", seconds=round(seconds, 1))
         self._not_before = self._life.clock.monotonic() + min(seconds, HOLD_BACK_SECONDS_MAX)
-        log.warning("edge_limit_reached", retry_after_seconds=round(seconds, 1))
 
     @property
     def held_back_seconds(self) -> float:

@@ -115,7 +115,6 @@ def open_queue(folder: Path) -> tuple[sqlite3.Connection, list[Path]]:
     for part in (folder, folder / PICTURES):
         disk.make_folder(part)
     try:
-        _require_first_start(folder)
         connection = _open(folder / FILE)
     except _Damaged:
         _set_aside(folder)
@@ -142,19 +141,6 @@ def commit(connection: sqlite3.Connection) -> None:
         with contextlib.suppress(sqlite3.Error):
             connection.execute("ROLLBACK")
         raise
-
-
-def _require_first_start(folder: Path) -> None:
-    """Of a queue that is not there, or empty. Beside pictures, or where a station has run, it did not end like that by itself."""
-    file = folder / FILE
-    if file.exists() and file.stat().st_size > 0:
-        return
-    traces = [
-        *(folder / PICTURES).iterdir(),
-        *(path for path in (folder / f"{FILE}-wal", folder / STATUS) if path.exists()),
-    ]
-    if traces:
-        raise _Damaged(f"{FILE} is missing or empty beside {traces[0].name}")
 
 
 def _open(path: Path) -> sqlite3.Connection:
@@ -188,6 +174,8 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > VERSION:
         raise QueueTooNew(f"{path} has format {version}, this version of FarmIQ knows {VERSION}")
+    if version == 0 and ((path.parent / STATUS).exists() or any((path.parent / PICTURES).iterdir())):
+        raise _Damaged("a station has run here, and its queue is gone or empty")
     if version < VERSION:
         with transaction(connection):
             for statement in (_SCHEMA if version == 0 else _FROM_1).split(";\n"):

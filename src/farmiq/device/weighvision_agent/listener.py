@@ -43,7 +43,7 @@ async def _hear(message: Message, epochs: Epochs, recorder: Recorder, publisher:
         publisher.put_offs.end()
         publisher.start_over()
     publisher.settled(settled)
-    if ack.put_off:
-        publisher.put_off(ack.put_off[-1].code)  # of its state too, which is no event of the queue
+    for one in ack.put_off or ():
+        publisher.put_off(one.code)  # also what was no event of the queue: the station's state
     if isinstance(ack.retry_after_seconds, float):
         publisher.hold_back(ack.retry_after_seconds)

@@ -71,7 +71,7 @@ class Publisher:
 
     def _next_events(self, queue: Queue) -> list[ToSend]:
         passing = self.put_offs.not_due(self._life.clock.monotonic())
-        queue.tell_gathered(passing)
+        queue.tell_gathered(self.put_offs.not_for_any_of(OF_DEVICE))
         if not self.on_the_way.has_room:
             return []
         return self.on_the_way.not_sent(queue.next_to_send(IN_FLIGHT_MAX, passing))
@@ -104,8 +104,10 @@ class Publisher:
 
     def hold_back(self, seconds: float) -> None:
         """The edge did not take everything: what it lacks is sent again after that time."""
-        self._not_before = self._life.clock.monotonic() + min(seconds, HOLD_BACK_SECONDS_MAX)
-        log.warning("edge_limit_reached", retry_after_seconds=round(seconds, 1))
+        now = self._life.clock.monotonic()
+        if self._not_before <= now:
+            log.warning("sending_held_back", seconds=round(seconds, 1))
+        self._not_before = now + min(seconds, HOLD_BACK_SECONDS_MAX)
 
     def start_over(self) -> None:
         self.on_the_way.start_over()

@@ -199,7 +199,6 @@ class Queue:
     # What the edge says
 
     def settle(self, ack: DeviceAck, *, is_new_epoch: bool) -> Settled:
-        at = self._clock.now()
         settled = Settled([], {}, any(event.result == "stored" for event in ack.events))
         with self._writing():
             if is_new_epoch:
@@ -207,10 +206,11 @@ class Queue:
                 log.warning("edge_epoch_changed", now=str(ack.epoch), sent_again=again)
             event_store.set_fact(self.connection, EPOCH, str(ack.epoch))
             for event in ack.events:
-                self._settle(event, ack.epoch, at, settled)
+                self._settle(event, ack.epoch, settled)
             for one in ack.put_off or ():
-                if (event_ := event_store.by_event_id(self.connection, one.event_id)) is not None:
-                    settled.put_off[event_.number] = one.code
+                queued = event_store.by_event_id(self.connection, one.event_id)
+                if queued is not None and queued.state == "waiting":
+                    settled.put_off[queued.number] = one.code
         return settled
 
     @property
@@ -309,41 +309,41 @@ class Queue:
         give_up_pictures(self.connection, self._messages, [picture], reason, self._clock.now())
         log.error("picture_given_up", picture_id=str(picture.picture_id), reason=reason, detail=detail)
 
-    def _settle(self, said: EventAck, epoch: UUID, at: datetime, settled: Settled) -> None:
-        event = event_store.by_event_id(self.connection, said.event_id)
+    def _settle(self, answer: EventAck, epoch: UUID, settled: Settled) -> None:
+        event = event_store.by_event_id(self.connection, answer.event_id)
         if event is None or event.state == "rejected":
             return
-        if said.result != "rejected":
+        if answer.result != "rejected":
             event_store.acknowledge(self.connection, event.number, epoch, self._ran.now_us())
             if event.picture_id is not None:
                 picture_store.settle(self.connection, event.picture_id, "acked", self._ran.now_us())
-        elif said.is_put_off or event.event_type == STATION_LOSS:
+        elif answer.is_put_off or event.event_type == STATION_LOSS:
             # A loss is told until the edge has it, whatever it says: nobody else knows of it.
-            settled.put_off[event.number] = said.code or ""
-            if said.code == EVENT_ID_REUSED:
+            settled.put_off[event.number] = answer.code or ""
+            if answer.code == EVENT_ID_REUSED:
                 tell_under_another_id(self.connection, event.number)
             return
         else:
-            self._rejected(event, said.code, at)
+            self._rejected(event, answer.code)
         settled.done.append(event.number)
 
-    def _rejected(self, event: Queued, code: str | None, at: datetime) -> None:
+    def _rejected(self, event: Queued, code: str | None) -> None:
         log.error("event_rejected", event_id=str(event.event_id), event_type=event.event_type, code=code)
         if event.picture_id is not None and code == UNKNOWN_MEDIA:
             event_store.delete(self.connection, [event.number])
-            self._upload_again(event, at)
+            self._upload_again(event)
             return
         event_store.reject(self.connection, event.number, code, self._ran.now_us())
         unannounced(self.connection, event, self._ran.now_us())
-        declare(self.connection, self._messages, "rejected", [lost_event(event)], at)
+        declare(self.connection, self._messages, "rejected", [lost_event(event)], self._clock.now())
         fail_session(self.connection, event.session_id, f"{event.event_type} was rejected: {code}")
 
-    def _upload_again(self, event: Queued, at: datetime) -> None:
+    def _upload_again(self, event: Queued) -> None:
         assert event.picture_id is not None  # noqa: S101 - the caller looked
         picture = picture_store.get(self.connection, event.picture_id)
         if picture is None:
             lost = Lost(from_us(event.ts_us), event.session_id)
-            declare(self.connection, self._messages, "forgotten_by_edge", [lost], at)
+            declare(self.connection, self._messages, "forgotten_by_edge", [lost], self._clock.now())
             fail_session(self.connection, event.session_id, "the edge has forgotten a picture that is gone here")
         else:
             picture_store.wait_anew(self.connection, picture.picture_id, self._ran.now_us())

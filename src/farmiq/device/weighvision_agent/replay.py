@@ -81,6 +81,9 @@ class PutOffs:
         """The cause of these is gone."""
         self._waiting = {number: one for number, one in self._waiting.items() if one[0] not in codes}
 
+    def not_for_any_of(self, codes: Collection[str]) -> list[int]:
+        return [number for number, (code, _, _) in self._waiting.items() if code not in codes]
+
     def not_due(self, now: float) -> list[int]:
         return [number for number, (_, _, until) in self._waiting.items() if until > now]
 

@@ -8,12 +8,12 @@ from uuid import UUID
 
 from farmiq.contracts.media import PresignRequest
 from farmiq.contracts.timestamps import from_us
-from farmiq.device.weighvision_agent.blame import Blame
 from farmiq.device.weighvision_agent.database import QueueFailed
 from farmiq.device.weighvision_agent.media_client import EdgeAway, MediaClient, NotLetIn, PictureRefused, UrlRefused
 from farmiq.device.weighvision_agent.picture_store import Picture, delay_after
 from farmiq.device.weighvision_agent.recorder import Recorder
 from farmiq.device.weighvision_agent.settings import StationSettings
+from farmiq.kit.blame import Blame
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.logging import get_logger
 from farmiq.kit.retry import Backoff

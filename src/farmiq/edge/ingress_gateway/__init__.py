@@ -13,8 +13,8 @@ Away:     PostgreSQL away: stops acknowledging, keeps the session, tries again u
           devices wait in memory, and a device that misses one sends again and is told again.
 
 The files, in the order of a message's way: `consumer`, `quotas` and `limited` (pure: who sends too much), `screening` and
-`integrator_events` (pure), `handlers` (the transaction), `routing` (to the owners), `station_losses` (the alert for a person),
-`store`, `acknowledgements` (pure), `publisher`; beside it `devices` (who may speak), `register` (the same, read page by page),
-`issuing`, `paste` and `broker_logins` (a device's secrets, and who is told what), `api`, `device_routes`, `counters`, `cleanup`
-and `jobs` (what need not be remembered), `settings`, `main`.
+`integrator_events` (pure), `handlers` (the transaction), `routing` (to the owners), `station_losses` and `put_off` (what a
+person is told), `store`, `acknowledgements` (pure), `publisher`; beside it `devices` (who may speak), `register` (the same, read
+page by page), `issuing`, `paste` and `broker_logins` (a device's secrets, and who is told what), `api`, `device_routes`,
+`counters`, `cleanup` and `jobs` (what need not be remembered), `settings`, `main`.
 """

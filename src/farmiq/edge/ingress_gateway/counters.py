@@ -7,6 +7,7 @@ from typing import get_args
 import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from farmiq.contracts.ack import OF_DEVICE
 from farmiq.edge.disk import LEVELS, State
 from farmiq.edge.ingress_gateway.handlers import Outcome
 from farmiq.edge.ingress_gateway.limited import Limited
@@ -87,8 +88,9 @@ class Counters:
 
     def throttled(self, put_off: Sequence[Throttled], now: datetime) -> None:
         for one in put_off:
-            self._throttled.labels(one.reason).inc(one.messages)
-            self.stats.throttled += one.messages
+            if one.reason not in OF_DEVICE:  # these are counted as rejected
+                self._throttled.labels(one.reason).inc(one.messages)
+                self.stats.throttled += one.messages
         self.limited.note(put_off, now)
         shut_out = frozenset(one.sender for one in put_off if one.is_shut_out)
         for tenant_id, device_id in sorted(shut_out - self._shut_out):

@@ -3,12 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import cast
 from uuid import UUID
 
 import msgspec
 
-from farmiq.contracts.ack import EVENT_ID_REUSED, NOT_REGISTERED, NOT_STORABLE, OF_DEVICE, AckResult
+from farmiq.contracts.ack import EVENT_ID_REUSED, NOT_REGISTERED, NOT_STORABLE, AckResult
 from farmiq.contracts.status import DeviceStatus
 from farmiq.contracts.telemetry import Lane, TelemetryLoss
 from farmiq.edge import disk
@@ -31,8 +30,6 @@ from farmiq.timeseries.stream import Origin, StreamKey, StreamLimit
 Judged = Screened | Refusal
 
 STREAMS_RETRY_AFTER_SECONDS = 300.0
-PUT_OFF_SECONDS = 60.0
-"""After so long a device that is not registered asks again."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -162,21 +159,9 @@ async def _commit(
         [last_sample(message.body) for message in accepted if isinstance(message.body, StreamBatch | SingleReading)],
         [
             *_put_off(Counter(_sender(message) for message in beyond), "streams", STREAMS_RETRY_AFTER_SECONDS),
-            *_put_off_devices(refusals),
+            *put_off.limits(refusals),
         ],
     )
-
-
-def _put_off_devices(refusals: Sequence[Refusal]) -> list[Throttled]:
-    """Those of which nothing is taken until a person has done something about it."""
-    found = Counter(
-        (refusal.tenant_id, refusal.device_id, refusal.code) for refusal in refusals if refusal.code in OF_DEVICE
-    )
-    return [
-        Throttled((tenant_id, device_id), count, PUT_OFF_SECONDS, reason=cast("Reason", code))
-        for (tenant_id, device_id, code), count in found.items()
-        if tenant_id is not None and device_id is not None
-    ]
 
 
 def _devices_of(judged: Sequence[tuple[Message, Judged]]) -> list[str]:

@@ -4,13 +4,7 @@ The gateway is long because it stores what a message says in one transaction, fo
 
 from typing import Final
 
-from farmiq.kit.database_roles import Writers
-
-READ: Final = "SELECT"
-ADD: Final = "SELECT, INSERT"
-CHANGE: Final = "SELECT, INSERT, UPDATE"
-UPDATE: Final = "SELECT, UPDATE"
-ALL: Final = "SELECT, INSERT, UPDATE, DELETE"
+from farmiq.kit.database_roles import ADD, ALL, CHANGE, READ, UPDATE, Writers
 
 EVERYONE: Final = {
     READ: ("alembic_version", "edge_identity", "devices"),

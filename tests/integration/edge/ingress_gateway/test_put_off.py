@@ -7,8 +7,9 @@ from uuid import UUID, uuid4
 
 from farmiq.edge.ingress_gateway import devices
 from farmiq.edge.ingress_gateway.acknowledgements import Pending
-from farmiq.edge.ingress_gateway.handlers import PUT_OFF_SECONDS, Outcome, ingest
+from farmiq.edge.ingress_gateway.handlers import Outcome, ingest
 from farmiq.edge.ingress_gateway.jobs import jobs
+from farmiq.edge.ingress_gateway.put_off import ASK_AGAIN_SECONDS
 from farmiq.kit.ids import new_id
 from farmiq.kit.mqtt import Message
 from farmiq.kit.postgres import Pool
@@ -128,7 +129,7 @@ async def test_the_acknowledgement_says_it_in_a_field_of_its_own(edge_pool: Pool
     assert [ack.events for _, ack in acks] == [[], []]
     assert [one.code for _, ack in acks for one in ack.put_off or ()] == ["not_provisioned"]
     assert [ack.retry_after_seconds for _, ack in acks if isinstance(ack.retry_after_seconds, float)] == [
-        PUT_OFF_SECONDS
+        ASK_AGAIN_SECONDS
     ]
 
 

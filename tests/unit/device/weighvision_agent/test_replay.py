@@ -117,6 +117,7 @@ def test_what_is_put_off_lets_the_others_pass_longer_each_time_and_for_no_more_t
 def test_what_waits_for_the_register_goes_on_at_once_when_the_edge_takes_something() -> None:
     put_offs = PutOffs()
     put_offs.add({1: "not_provisioned", 2: "not_storable"}, 0.0)
+    assert put_offs.not_for_any_of({"not_provisioned"}) == [2], "a later loss does not wait behind this one"
     put_offs.end_of({"not_provisioned"})
     assert put_offs.not_due(1.0) == [2]
     put_offs.end()

@@ -81,7 +81,7 @@ def request_of(transfer: Transfer) -> CloudPresignRequest:
 
 def read_presign(answer: Answer, now: datetime) -> CloudPresignAnswer | Away | Refused:
     if answer.status != 200:
-        return _not_judged(answer, now)
+        return not_judged(answer.status, answer.headers.get("retry-after"), answer.body, now)
     try:
         return parse(CloudPresignAnswer, answer.body)
     except MalformedMessage as error:
@@ -93,7 +93,7 @@ def read_complete(answer: Answer, now: datetime) -> Away | Refused | None:
         # Presign was answered a moment ago, so the URL is right: the cloud does not know this picture any more.
         return Refused(Failure("HTTP_404", "the cloud does not know the picture that it has just asked for"))
     if answer.status != 200:
-        return _not_judged(answer, now)
+        return not_judged(answer.status, answer.headers.get("retry-after"), answer.body, now)
     try:
         parse(CloudMediaState, answer.body)
     except MalformedMessage as error:
@@ -103,19 +103,11 @@ def read_complete(answer: Answer, now: datetime) -> Away | Refused | None:
 
 def read_wanted(answer: Answer, now: datetime) -> WantedPictures | Away | Refused:
     if answer.status != 200:
-        return _not_judged(answer, now)
+        return not_judged(answer.status, answer.headers.get("retry-after"), answer.body, now)
     try:
         return parse(WantedPictures, answer.body)
     except MalformedMessage as error:
         return _not_the_cloud(error)
-
-
-def _not_judged(answer: Answer, now: datetime) -> Away | Refused:
-    said = not_judged(answer.status, answer.headers.get("retry-after"), answer.body, now)
-    if isinstance(said, Refused) and answer.status >= 500:
-        # The rule about a 500 is one for events. A picture waits behind the others until the cloud is well.
-        return Away(said.failure)
-    return said
 
 
 def _not_the_cloud(error: MalformedMessage) -> Away:

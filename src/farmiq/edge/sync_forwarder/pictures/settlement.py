@@ -3,7 +3,7 @@
 import random
 from typing import Final
 
-from farmiq.edge.sync_forwarder.answers import Away
+from farmiq.edge.sync_forwarder.answers import FAILING, Away, Refused
 from farmiq.edge.sync_forwarder.pictures import store
 from farmiq.edge.sync_forwarder.pictures.alerts import raise_given_up
 from farmiq.edge.sync_forwarder.pictures.counters import PictureCounters
@@ -11,6 +11,7 @@ from farmiq.edge.sync_forwarder.pictures.pauses import Pauses
 from farmiq.edge.sync_forwarder.pictures.store import Claimed, Transfer
 from farmiq.edge.sync_forwarder.pictures.verdicts import EXPIRED, Outcome, Sent, Verdict, outcome_of
 from farmiq.edge.sync_forwarder.settings import SyncForwarderSettings
+from farmiq.kit.blame import Blame
 from farmiq.kit.clock import Clock
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import Connection, Pool
@@ -30,8 +31,10 @@ class PictureSettlement:
         self._counters = counters
         self._rng = rng
         self._clock = clock
+        self._blame = Blame()
 
     async def write_down(self, transfer: Transfer, verdict: Verdict) -> None:
+        verdict = self._fairly(transfer, verdict)
         outcome = outcome_of(verdict, transfer.attempt_count, self._policy, self._rng.random())
         async with self._pool.acquire() as connection, connection.transaction():
             is_ours = await _settle(connection, transfer, outcome)
@@ -64,6 +67,14 @@ class PictureSettlement:
         """Somebody took the row back while we were sending. What came of it is not ours to write down."""
         self._counters.leases_lost.inc()
         log.warning("picture_lease_lost")
+
+    def _fairly(self, transfer: Transfer, verdict: Verdict) -> Verdict:
+        """A cloud that fails at all of them says nothing about this one."""
+        if isinstance(verdict, Sent):
+            self._blame.went_through(transfer.media_id)
+        elif isinstance(verdict, Refused) and verdict.failure.code == FAILING:
+            return verdict if self._blame.is_of_picture(transfer.media_id) else Away(verdict.failure)
+        return verdict
 
     def _pace(self, transfer: Transfer, verdict: Verdict) -> None:
         """The tenant's breaker: whoever said something about the picture is there."""

@@ -9,6 +9,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from farmiq.contracts.decoding import encode, parse
+from farmiq.contracts.media import CloudPresignRequest
 from farmiq.edge.sync_forwarder.main import serve
 from farmiq.kit.ids import new_id
 from farmiq.kit.postgres import Pool
@@ -103,7 +105,7 @@ async def all_acked(pool: Pool) -> bool:
     return set(await count_by_status(pool)) == {"acked"}
 
 
-@pytest.mark.parametrize("code", [503, 403])
+@pytest.mark.parametrize("code", [503, 403, 500])
 async def test_a_media_store_that_is_away_costs_no_attempt_and_it_goes_on_when_it_is_back(
     environ: dict[str, str], edge_pool: Pool, pictures: EdgePictures, media_cloud: ScriptedMediaCloud, code: int
 ) -> None:
@@ -119,6 +121,27 @@ async def test_a_media_store_that_is_away_costs_no_attempt_and_it_goes_on_when_i
 
 async def has_code(pool: Pool, code: str) -> bool:
     return bool(await pool.fetchval("SELECT count(*) FROM media_transfers WHERE last_error_code = $1", code))
+
+
+async def test_a_picture_at_which_the_cloud_fails_while_others_pass_is_given_up_and_a_person_is_called(
+    environ: dict[str, str], edge_pool: Pool, pictures: EdgePictures, media_cloud: ScriptedMediaCloud
+) -> None:
+    poison, _ = await pictures.keep()
+
+    async def choke(request: web.Request) -> web.StreamResponse:
+        asked = parse(CloudPresignRequest, await request.read())
+        if asked.media_id == poison:
+            return web.Response(status=500)
+        return web.Response(body=encode(await media_cloud.answer_to(asked)))
+
+    async def is_given_up() -> bool:
+        await pictures.keep()
+        return bool((await transfer_row(edge_pool, poison))["state"] == "failed")
+
+    media_cloud.otherwise = choke
+    async with running(serve, SERVICE, environ | {"OUTBOX_MAX_ATTEMPTS": "2"}):
+        await eventually(is_given_up)
+        assert await open_alerts(edge_pool) == ["media_transfer_failed:HTTP_500"]
 
 
 async def test_nobody_there_and_a_captive_portal_cost_nothing_either(

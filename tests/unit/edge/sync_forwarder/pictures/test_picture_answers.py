@@ -43,7 +43,7 @@ OWN = b'{"error": {"code": "bad_picture", "message": "boom"}}'
 
 
 @pytest.mark.parametrize("body", [b"", b"boom", OWN])
-@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 401, 403, 405, 407, 415, 301, 204])
+@pytest.mark.parametrize("status", [408, 425, 429, 502, 503, 504, 401, 403, 405, 407, 415, 301, 204])
 def test_what_does_not_speak_about_the_picture_costs_nothing(status: int, body: bytes) -> None:
     assert isinstance(read_presign(said(status, body), NOW), Away)
     assert isinstance(read_complete(said(status, body), NOW), Away)
@@ -60,6 +60,10 @@ def test_an_error_in_anybody_elses_words_costs_a_picture_nothing(status: int) ->
 def test_what_speaks_about_the_picture_costs_an_attempt(status: int) -> None:
     assert isinstance(read_presign(said(status, OWN), NOW), Refused)
     assert isinstance(read_complete(said(status, OWN), NOW), Refused)
+
+
+def test_a_500_is_a_refusal_and_who_is_to_blame_is_asked_later() -> None:
+    assert isinstance(read_presign(said(500), NOW), Refused)
 
 
 def test_a_presign_answer_is_read_and_a_login_page_is_not() -> None:

@@ -1,4 +1,4 @@
-"""Whose fault is it that a picture was not taken? The edge's, as long as it takes no other one either."""
+"""Whose fault is it that a picture was not taken? The receiver's, as long as it takes no other one either."""
 
 from typing import Final
 from uuid import UUID
