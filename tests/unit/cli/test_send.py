@@ -1,4 +1,5 @@
 import io
+from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
 
@@ -7,8 +8,9 @@ import pytest
 from farmiq.cli.errors import BadSetting, BadUsage, CommandFailed, NotRunning
 from farmiq.cli.send import as_data, as_text
 from farmiq.cli.send_login import CloudApi, login_for
-from farmiq.cli.send_reading import Sent
+from farmiq.cli.send_reading import Sent, _require_taken
 from farmiq.cli.send_values import VALUES_MAX, read_values
+from farmiq.contracts.ack import DeviceAck, PutOff
 
 ID = UUID("01a1e503-2592-736e-8bdf-908786be3d7f")
 PASTED = {
@@ -92,3 +94,14 @@ def test_errors_are_of_the_kind_that_says_what_to_do() -> None:
     with pytest.raises(CommandFailed) as refused:
         read_values(["temp"], "", None)
     assert "farmiq send --device" in refused.value.fix
+
+
+def test_a_value_that_the_edge_puts_off_is_no_question_of_time() -> None:
+    def told(event_id: UUID) -> DeviceAck:
+        put_off = [PutOff(event_id=event_id, code="not_provisioned")]
+        return DeviceAck(epoch=UUID(int=1), ts=datetime(2026, 11, 19, tzinfo=UTC), put_off=put_off)
+
+    _require_taken(told(UUID(int=2)), {ID})
+    with pytest.raises(CommandFailed, match="not_provisioned") as failed:
+        _require_taken(told(ID), {ID})
+    assert f"--event-id {ID}" in failed.value.fix

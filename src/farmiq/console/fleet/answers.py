@@ -233,6 +233,7 @@ class LimitedDevice(Struct, frozen=True):
     device_id: str
     messages: int
     reason: str
+    last_at: datetime | None = None
     shut_until: datetime | None = None
 
 

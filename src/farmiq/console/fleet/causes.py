@@ -55,6 +55,20 @@ _REFUSALS: Final = {
 }
 
 
+_LIMITS: Final = {
+    "rate": "it sends too much",
+    "streams": "it opens too many streams",
+    "disk": "the edge's disk is nearly full",
+    "not_provisioned": "it is not registered for the place that it names",
+    "stream_of_another_device": "its spool was begun by another device",
+}
+
+
+def limit_words(reason: str) -> str:
+    """Why the edge does not take messages that their device keeps."""
+    return _LIMITS.get(reason, reason)
+
+
 def refusal_words(kind: str) -> tuple[str, str]:
     """What happened, behind a number, and what to do."""
     return _REFUSALS.get(kind, (kind.replace("_", " "), ""))

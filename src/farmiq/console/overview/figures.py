@@ -6,6 +6,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from farmiq.console.fleet.answers import Limits
 from farmiq.console.overview.delay import Delay
 
 
@@ -178,6 +179,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     link: Link | None = None
     pictures: Pictures | None = None
     weighings: Weighings | None = None
+    limits: Limits = Limits()
     room: Room = Room()
     bus: Bus = Bus()
     delay: Delay | None = None

@@ -1,11 +1,13 @@
 """The state of the farm in words, the worst first: is anything missing, since when, where is it now, and what to do. Pure."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
+from urllib.parse import quote
 
 from msgspec import Struct
 
+from farmiq.console.fleet.causes import limit_words
 from farmiq.console.overview.completeness import GRACE_SECONDS
 from farmiq.console.overview.services import meaning_of
 from farmiq.console.overview.situation import FORWARDER, GATEWAY, Situation
@@ -15,6 +17,8 @@ Kind = Literal["good", "busy", "warn", "bad"]
 
 PICTURES_GRACE_SECONDS: Final = 300.0
 """Pictures yield to samples on a narrow line, and are not called late before."""
+
+LIMITED_SECONDS: Final = 180.0
 
 KINDS: Final[tuple[Kind, ...]] = ("good", "busy", "warn", "bad")
 
@@ -67,6 +71,7 @@ def _findings(now: Situation) -> Iterator[Finding]:
     yield from _absences(now)
     yield from _losses(now)
     yield from _link(now)
+    yield from _limited(now)
     yield from _gaps(now)
     yield from _weighings(now)
     yield from _dead_letters(now)
@@ -163,6 +168,19 @@ def _link(now: Situation) -> Iterator[Finding]:
     yield Finding("good", _waits(now))
     if link.state != "refused" and now.figures.day.edge is not None and _has_lost_nothing(now):
         yield Finding("good", "Nothing is lost.")
+
+
+def _limited(now: Situation) -> Iterator[Finding]:
+    """A device whose messages are not taken asks again every minute or two. What it holds meanwhile, nobody here knows."""
+    since = now.now - timedelta(seconds=LIMITED_SECONDS)
+    found = [one for one in now.figures.limits.limited if one.last_at is not None and one.last_at >= since]
+    if len(found) == 1:
+        (one,) = found
+        text = f"The edge does not take the messages of {one.device_id}, which keeps them: {limit_words(one.reason)}."
+        yield Finding("warn", text, Advice("See what to do", f"/devices/{quote(one.device_id)}"))
+    elif found:
+        text = f"The edge does not take the messages of {count(len(found))} devices, which keep them."
+        yield Finding("warn", text, Advice("See who, and what to do", "/alerts"))
 
 
 def _has_lost_nothing(now: Situation) -> bool:

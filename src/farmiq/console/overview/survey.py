@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from farmiq.alerting.history import Sample
 from farmiq.alerting.scrape import NotScraped, parse
+from farmiq.console.fleet.answers import Limits
 from farmiq.console.neighbours import Away, Neighbours, Refused
 from farmiq.console.overview.delay import Buckets, Delay, delay
 from farmiq.console.overview.figures import (
@@ -72,6 +73,7 @@ class Survey:
         self._links = self._rested(self._ask_links, 1.0)
         self._pictures: dict[str, Rested[Pictures]] = {}
         self._weighings: dict[str, Rested[Weighings]] = {}
+        self._limits: dict[str, Rested[Limits]] = {}
         self._room = self._rested(self._ask_room, 10.0)
         self._measured = self._rested(self._measure, 5.0)
         self._memory: deque[Measured] = deque()
@@ -81,12 +83,14 @@ class Survey:
         fleets = self._of(self._fleets, tenant_id, self._ask_fleet, 2.0)
         kept = self._of(self._pictures, tenant_id, self._ask_pictures, 2.0)
         weighed = self._of(self._weighings, tenant_id, self._ask_weighings, 5.0)
+        limited = self._of(self._limits, tenant_id, self._ask_limits, 5.0)
         async with asyncio.TaskGroup() as group:
             day = group.create_task(_known(days))
             fleet = group.create_task(_known(fleets))
             links = group.create_task(_known(self._links))
             pictures = group.create_task(_known(kept))
             weighings = group.create_task(_known(weighed))
+            limits = group.create_task(_known(limited))
             room = group.create_task(_known(self._room))
             measured = group.create_task(_known(self._measured))
         seen = measured.result()
@@ -96,6 +100,7 @@ class Survey:
             link=_link_of(tenant_id, links.result()),
             pictures=pictures.result(),
             weighings=weighings.result(),
+            limits=limits.result() or Limits(),
             room=room.result() or Room(),
             bus=_bus(seen) if seen else Bus(),
             delay=self._delay(),
@@ -152,6 +157,9 @@ class Survey:
         asked = {"tenant_id": tenant_id, "incomplete": "true", "limit": SESSIONS_MAX}
         path = "/api/v1/weighvision/sessions"
         return await self._neighbours.get("edge-weighvision-session", path, Weighings, **asked)
+
+    async def _ask_limits(self, tenant_id: str) -> Limits:
+        return await self._neighbours.get("edge-ingress-gateway", "/api/v1/ingress/limits", Limits, tenant_id=tenant_id)
 
     async def _ask_room(self) -> Room:
         return await self._neighbours.get("edge-sync-forwarder", "/api/v1/sync/room", Room)

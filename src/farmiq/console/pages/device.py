@@ -12,7 +12,7 @@ from farmiq.console.desk import AnyRequest, Desk, Page
 from farmiq.console.fleet import asking
 from farmiq.console.fleet.answers import BrokerRefusals, Device, Events, Gap, Gaps, Limits, Losses, Readings, Stream
 from farmiq.console.fleet.asking import CLOUD, EDGE, GATEWAY, Told, stamp, troubles
-from farmiq.console.fleet.causes import cause_of_node, refusal_words
+from farmiq.console.fleet.causes import cause_of_node, limit_words, refusal_words
 from farmiq.console.fleet.rows import device_rows
 from farmiq.contracts.ids import ID_PATTERN
 from farmiq.kit.http_server import ApiError
@@ -79,6 +79,7 @@ async def facts(desk: Desk, tenant: str, device_id: str) -> dict[str, Any]:
         "limited": limits.value.limited if limits.value else [],
         "refusals": [(one, *refusal_words(one.kind)) for one in (refusals.value.refusals if refusals.value else ())],
         "cause_of_node": cause_of_node,
+        "limit_words": limit_words,
         "troubles": troubles(listed, here, there, losses, readings, events, refusals, limits),
     }
 

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 from msgspec.structs import replace
 
+from farmiq.console.fleet.answers import LimitedDevice, Limits
 from farmiq.console.overview.completeness import Completeness
 from farmiq.console.overview.figures import (
     Bus,
@@ -53,6 +54,26 @@ def test_all_is_well() -> None:
     said = sentence(at())
     assert (said.kind, said.text) == ("good", "Everything that was measured in the last 24 h is stored in the cloud.")
     assert said.advice == ()
+
+
+def limited(device_id: str, seconds_ago: float = 40.0, reason: str = "not_provisioned") -> LimitedDevice:
+    return LimitedDevice(device_id, 4, reason, NOW - timedelta(seconds=seconds_ago))
+
+
+def test_a_device_whose_messages_are_not_taken_is_not_all_well() -> None:
+    said = sentence(with_figures(limits=Limits(limited=[limited("node-1"), limited("node-2", 3_000)])))
+    assert (said.kind, said.headline) == (
+        "warn",
+        "The edge does not take the messages of node-1, which keeps them: it is not registered for the place that it names.",
+    )
+    assert "Everything" not in said.text
+    assert [one.path for one in said.advice] == ["/devices/node-1"]
+    said = sentence(with_figures(limits=Limits(limited=[limited("node-1"), limited("node-2", 1.0, "rate")])))
+    assert said.headline == "The edge does not take the messages of 2 devices, which keep them."
+
+
+def test_a_device_that_is_taken_again_is_forgotten_soon() -> None:
+    assert sentence(with_figures(limits=Limits(limited=[limited("node-1", 200)]))).kind == "good"
 
 
 def test_devices_that_are_quiet_are_named_beside_it() -> None:
