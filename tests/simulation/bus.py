@@ -45,6 +45,12 @@ class Bus:
         self.is_up = True
         self.spread()
 
+    def lose_all(self) -> None:
+        """Its disk is gone."""
+        for consumer in list(self._consumers):
+            consumer.break_off()
+        self.work.clear()
+
     def take(self, message: Outgoing) -> None:
         if message.exchange == "" and message.routing_key.endswith(".dlq.queue"):
             self.dead.append(message)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from farmiq.cloud.ingestion.edges import Edge
-from farmiq.cloud.ingestion.handlers import ingest
+from farmiq.cloud.ingestion.handlers import Asked, ingest
 from farmiq.cloud.ingestion.ownership import Owners
 from farmiq.cloud.ingestion.screening import refuse_strangers, screen
 from farmiq.cloud.telemetry_service.consumer import Counters, StoreMessages
@@ -34,13 +34,16 @@ async def serve_ingestion(world: "World") -> None:
         batch = decode_edge_batch(body)
         refuse_strangers(EDGE, batch)
         try:
-            results = await ingest(
-                pool, publisher, owners, screen(EDGE, batch.events, new_trace_id), understands_held=True
+            asked = Asked(
+                subject=("t", EDGE.edge_cluster_id),
+                heard=batch.heard,
+                understands_held=True,
             )
+            results, epoch = await ingest(pool, publisher, owners, screen(EDGE, batch.events, new_trace_id), asked)
         except Transient as error:
             world.trace.note("batch_deferred_by_cloud", code=error.code)
             return Answer(503, {"retry-after": "5"}, b"")
-        return Answer(200, {}, encode(answer_of(batch.batch_id, results)))
+        return Answer(200, {}, encode(answer_of(batch.batch_id, results, epoch)))
 
     process = PROCESS.get()
     assert process is not None

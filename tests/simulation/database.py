@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from types import TracebackType
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 
@@ -65,6 +66,9 @@ class Database:
     @property
     def now(self) -> datetime:
         return self.machine.now()
+
+    def new_id(self) -> UUID:
+        return self._chance.new_id(self.loop.time())
 
     def snapshot(self) -> Tables:
         return {name: dict(rows) for name, rows in self.tables.items()}

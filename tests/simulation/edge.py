@@ -12,6 +12,7 @@ from farmiq.edge.ingress_gateway.settings import GatewaySettings
 from farmiq.edge.sync_forwarder.counters import Counters as ForwarderCounters
 from farmiq.edge.sync_forwarder.delivery import Delivery
 from farmiq.edge.sync_forwarder.held import HeldSubjects
+from farmiq.edge.sync_forwarder.resending import ask_epochs, keep_resending
 from farmiq.edge.sync_forwarder.settings import SyncForwarderSettings
 from farmiq.edge.sync_forwarder.settlement import Settlement
 from farmiq.edge.sync_forwarder.worker import Worker
@@ -49,7 +50,7 @@ async def serve_forwarder(world: "World", name: str) -> None:
     settings = SyncForwarderSettings(
         database_url="postgresql://edge", cloud_ingestion_url="https://cloud", cloud_ingestion_token="token",
         edge_cluster_id="edge-1", outbox_lease_seconds=LEASE_SECONDS, sync_request_seconds=REQUEST_SECONDS,
-        outbox_batch_size=world.plan.outbox_batch, sync_interval_ms=20_000, host="127.0.0.1",
+        outbox_batch_size=world.plan.outbox_batch, sync_interval_ms=20_000, sync_epoch_seconds=10, host="127.0.0.1",
     )  # fmt: skip
     life = Lifetime("edge-sync-forwarder", world.edge_machine)
     rng = random.Random(world.chance.getrandbits(32))
@@ -67,4 +68,7 @@ async def serve_forwarder(world: "World", name: str) -> None:
 
     world.edge_database.notified.append(wake)
     process.at_end.append(lambda: world.edge_database.notified.remove(wake))
-    await Worker(life, pool, delivery, floors, wakeup, settings, counters, rng).run()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(Worker(life, pool, delivery, floors, wakeup, settings, counters, rng).run())
+        group.create_task(keep_resending(life, pool, wakeup, Wakeup(), counters))
+        group.create_task(ask_epochs(life, pool, delivery, every_seconds=settings.sync_epoch_seconds))

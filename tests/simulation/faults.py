@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from simulation import cloud_tables
 from simulation.broker import Hop
 from simulation.database import Database, Tables
 from simulation.edge import LEASE_SECONDS
@@ -23,6 +24,7 @@ AREAS: dict[str, tuple[str, ...]] = {
         "entrance_killed", "dedupe_database_crashed", "dedupe_database_troubled", "bus_crashed", "bus_troubled", "store_killed",
         "cloud_database_crashed", "cloud_database_troubled",
     ),
+    "cloud backups": ("cloud_backed_up", "cloud_restored", "cloud_set_back"),
 }  # fmt: skip
 """The kinds of faults, by where they happen. A seed picks some of the areas, and of each some kinds."""
 
@@ -32,6 +34,8 @@ class Faults:
         self._world = world
         self._chance = world.chance
         self._backups: list[Tables] = []
+        self._cloud_backups: list[tuple[Tables, Tables]] = []
+        self._quiet_backup: tuple[Tables, Tables] | None = None
 
     def strike(self, kind: str) -> None:
         getattr(self, kind)()
@@ -216,6 +220,47 @@ class Faults:
 
     def cloud_database_troubled(self) -> None:
         self._trouble(self._world.cloud_database)
+
+    def cloud_backed_up(self) -> None:
+        """One database in two parts, at the same instant."""
+        world = self._world
+        if world.bus.is_empty:
+            cloud_tables.mark(world.dedupe_database)
+        backup = world.dedupe_database.committed_tables(), world.cloud_database.committed_tables()
+        self._cloud_backups.append(backup)
+        if world.bus.is_empty:
+            self._quiet_backup = backup
+        self._note(bus_is_empty=world.bus.is_empty)
+
+    def cloud_restored(self) -> None:
+        """On another machine: what was on the bus is gone with the old one."""
+        if not self._cloud_backups:
+            self.cloud_backed_up()
+            return
+        world = self._world
+        dedupe, stored = self._chance.choice(self._cloud_backups)
+        self._put_back(cloud_tables.restored(dedupe, world.new_id(), world.cloud_machine.now()), stored)
+        world.bus.lose_all()
+
+    def cloud_set_back(self) -> None:
+        """A snapshot, a disk that lied: nobody says that anything is missing. Of a moment when nothing was on the bus: what was
+        accepted before it and stored after it is missed by nobody, if no other event of its edge was accepted in between."""
+        if (backup := self._quiet_backup) is None:
+            self.cloud_backed_up()
+            return
+        self._put_back(*backup)
+
+    def _put_back(self, dedupe: Tables, stored: Tables) -> None:
+        world = self._world
+        world.dedupe_database.restore(dedupe)
+        world.cloud_database.restore(stored)
+        world.ledger.cloud_went_back()
+
+        def heal() -> None:
+            world.dedupe_database.start()
+            world.cloud_database.start()
+
+        self._back(heal)
 
     # How they are done
 

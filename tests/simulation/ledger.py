@@ -22,10 +22,15 @@ class Ledger:
     def __init__(self, world: "World") -> None:
         self._world = world
         self.restores = 0
+        self.cloud_restores = 0
         self.broken: list[str] = []
 
     def edge_was_restored(self) -> None:
         self.restores += 1
+
+    def cloud_went_back(self) -> None:
+        """From now on the edge may hold for delivered what the cloud has lost, until it has heard of it."""
+        self.cloud_restores += 1
 
     # At any time
 
@@ -33,7 +38,8 @@ class Ledger:
         world = self._world
         edge = world.edge_database.committed_tables()
         cloud = world.cloud_database.committed_tables()
-        self._look_at_outbox(edge, world.dedupe_database.committed_tables())
+        if not self.cloud_restores or self._has_heard(edge):
+            self._look_at_outbox(edge, world.dedupe_database.committed_tables())
         for node in world.nodes:
             self._look_at_node(node, edge, cloud)
         for database in world.databases:
@@ -74,7 +80,19 @@ class Ledger:
             all(self._is_told(node) for node in world.nodes)
             and all(row.status in ("acked", "dlq") for row in rows)
             and world.bus.is_empty
+            and self._has_heard(world.edge_database.committed_tables())
         )
+
+    def _has_heard(self, edge: Tables) -> bool:
+        """The edge knows the cloud's last answer, and has sent again what it was told to."""
+        answers = self._world.dedupe_database.committed_tables()["answers"]
+        said = {tenant_id: (row.epoch, row.answered, row.tokens[-1:]) for (tenant_id, _), row in answers.items()}
+        known = {
+            tenant_id: (row.epoch, row.heard_answer, (row.heard_token,))
+            for tenant_id, row in edge["sync_state"].items()
+            if row.epoch
+        }
+        return said == known and all(row.resend_to is None for row in edge["sync_state"].values())
 
     def _is_told(self, node: "Node") -> bool:
         spool, backlog = node.spool, node.backlog

@@ -10,19 +10,23 @@ from typing import Any
 from unittest.mock import patch
 from uuid import UUID
 
+from farmiq.cloud.ingestion import epochs
 from farmiq.cloud.ingestion import handlers as entrance
 from farmiq.cloud.ingestion import store as dedupe
 from farmiq.contracts.ack import DeviceAck
+from farmiq.contracts.sync import CloudEpoch
 from farmiq.device.node_forwarder.acks import AckReader, Meaning
 from farmiq.device.node_forwarder.publisher import Publisher
 from farmiq.edge.ingress_gateway import put_off
 from farmiq.edge.ingress_gateway.screening import Refusal
+from farmiq.edge.sync_forwarder import cloud_epochs
+from farmiq.edge.sync_forwarder.cloud_epochs import KnownEpoch, Speaker
 from farmiq.kit import bus_worker
 from farmiq.spool.keeper import Keeper
 from farmiq.timeseries.content import Block, BlockContent, contents_of
 from farmiq.timeseries.coverage import Span
 from farmiq.timeseries.samples import StreamBatch
-from simulation import outbox_tables
+from simulation import cloud_tables, outbox_tables
 from simulation.database import Database, Transaction
 from simulation.outbox_tables import OutboxRow
 
@@ -115,16 +119,25 @@ def outbox_has_no_fence() -> Patch:
 def entrance_commits_before_the_bus_confirms() -> Patch:
     """The entrance remembers an event first, and publishes it second."""
 
-    async def early(pool: Any, publisher: Any, owners: Any, candidates: Any, _expansion: Any) -> entrance.Published:
+    async def early(
+        pool: Any, publisher: Any, owners: Any, candidates: Any, asked: Any, _expansion: Any
+    ) -> entrance.Published:
         async with pool.acquire() as connection, connection.transaction():
-            held = await owners.judge(connection, candidates.values())
-            added = await dedupe.add(connection, {key: candidates[key] for key in candidates if key not in held})
-            known = await dedupe.content_hashes(connection, candidates.keys() - added)
-        fresh = [key for key in candidates if key in added]
+            count = await epochs.count_of(connection, asked.subject[0], asked.subject[1], asked.heard)
+            held = await owners.judge(connection, candidates.values()) if candidates else {}
+            wanted = {key: candidates[key] for key in candidates if key not in held}
+            added = await dedupe.add(connection, wanted, count.answered)
+            there = await dedupe.known(connection, candidates.keys() - added)
+            repeated = frozenset(key for key, one in there.items() if one.may_be_lost)
+            await dedupe.passed_on(connection, repeated)
+            epoch = await epochs.number_answer(connection, asked.subject[0], asked.subject[1], count, asked.heard)
+        fresh = [key for key in candidates if key in added or key in repeated]
         failures = dict(
             zip(fresh, await publisher.publish_many([candidates[key].message for key in fresh]), strict=True)
         )
-        return entrance.Published(failures, known | {key: candidates[key].content_hash for key in fresh}, held)
+        known = {key: one.content_hash for key, one in there.items()}
+        known |= {key: candidates[key].content_hash for key in fresh}
+        return entrance.Published(failures, known, held, repeated, epoch)
 
     return patch.object(entrance, "_publish_new", early)
 
@@ -139,6 +152,38 @@ def store_acknowledges_before_the_commit() -> Patch:
             await bus_worker._until_durable(life, worker.queue.name, metrics, attempt)
 
     return patch.object(bus_worker, "_consume", early)
+
+
+def edge_believes_a_late_answer() -> Patch:
+    """An answer that set out before the cloud was restored acknowledges what the restored cloud does not have."""
+    right = cloud_epochs.judge
+
+    def believing(*args: Any) -> Speaker:
+        speaker = right(*args)
+        return Speaker.SAME if speaker is Speaker.STALE else speaker
+
+    return patch("farmiq.edge.sync_forwarder.settlement.judge", believing)
+
+
+def cloud_does_not_compare_what_was_heard() -> Patch:
+    """The cloud takes an edge's word for an answer that it has never given."""
+    return patch.object(epochs, "is_known", lambda *_: True)
+
+
+def cloud_remembers_what_it_may_have_lost() -> Patch:
+    """What was accepted before a restore is a duplicate, also if its message was on the bus that was lost."""
+    return patch.object(cloud_tables, "_may_be_lost", lambda *_: False)
+
+
+def answers_are_known_by_their_numbers() -> Patch:
+    """The edge goes by the greatest number that it has heard, whatever row it stands in."""
+
+    def by_number(self: KnownEpoch, said: CloudEpoch) -> KnownEpoch:
+        if said.answer is None or said.answer <= self.answer:
+            return self
+        return KnownEpoch(self.epoch, said.answer, said.tokens[-1])
+
+    return patch.object(KnownEpoch, "after", by_number)
 
 
 def stores_whatever_comes() -> Patch:
@@ -168,6 +213,10 @@ MUTATIONS = {
         outbox_has_no_fence,
         entrance_commits_before_the_bus_confirms,
         store_acknowledges_before_the_commit,
+        edge_believes_a_late_answer,
+        cloud_does_not_compare_what_was_heard,
+        cloud_remembers_what_it_may_have_lost,
+        answers_are_known_by_their_numbers,
         stores_whatever_comes,
         digest_counts_what_was_delivered,
     )

@@ -12,7 +12,8 @@ from uuid import UUID
 import msgspec
 
 from farmiq.edge.sync_forwarder import store as sync_store
-from farmiq.outbox import backlog, claim, fencing, recovery, redrive, renew, settle, suspects, verdicts
+from farmiq.edge.sync_forwarder.pictures import store as pictures
+from farmiq.outbox import backlog, claim, fencing, recovery, redrive, renew, resend, settle, suspects, verdicts
 from farmiq.outbox.event import ClaimedEvent
 from simulation.database import Database, Row, Statement, Tables
 
@@ -44,11 +45,20 @@ class OutboxRow(NamedTuple):
     claimed_by: str | None = None
     lease_expires_at: datetime | None = None
     code: str | None = None
+    acked_answer: int | None = None
 
 
 class SyncState(NamedTuple):
     consecutive_failures: int = 0
     paused_until: datetime | None = None
+    epoch: UUID | None = None
+    answer: int = 0
+    heard_answer: int = 0
+    heard_token: int | None = None
+    heard_at: datetime | None = None
+    resend_from: int | None = None
+    resend_to: int | None = None
+    resend_after: UUID | None = None
 
 
 def tables() -> Tables:
@@ -159,10 +169,12 @@ def _ours(database: Database, ids: Sequence[UUID], tenants: Sequence[str], token
     return [Row(id=row.id) for row in _held(database, ids, tenants, tokens)]
 
 
-def _ack(database: Database, ids: Sequence[UUID], tenants: Sequence[str], tokens: Sequence[int]) -> int:
+def _ack(
+    database: Database, ids: Sequence[UUID], tenants: Sequence[str], tokens: Sequence[int], answer: int | None
+) -> int:
     held = _held(database, ids, tenants, tokens)
     for row in held:
-        _write(database, row._replace(status="acked", lease_expires_at=None))
+        _write(database, row._replace(status="acked", lease_expires_at=None, acked_answer=answer))
     return len(held)
 
 
@@ -266,9 +278,93 @@ def _take_probe(database: Database, tenant_id: str, seconds: float, is_forced: b
 
 
 def _answered(database: Database, tenant_id: str, *_figures: Any) -> list[Row]:
-    """The cloud's database is never restored here: it has one life, and does not speak of it."""
-    database.tables["sync_state"][tenant_id] = SyncState()
-    return [Row(epoch=None, began_at=None)]
+    state = database.tables["sync_state"].get(tenant_id, SyncState())
+    state = state._replace(consecutive_failures=0, paused_until=None)
+    database.tables["sync_state"][tenant_id] = state
+    return [Row(epoch=state.epoch, answer=state.heard_answer, token=state.heard_token)]
+
+
+def _heard(database: Database, tenant_id: str, answer: int, heard: int, token: int) -> int:
+    greatest = max(answer, database.tables["sync_state"][tenant_id].answer)
+    _change(database, tenant_id, answer=greatest, heard_answer=heard, heard_token=token, heard_at=database.now)
+    return 1
+
+
+def _known_epoch(database: Database, tenant_id: str) -> list[Row]:
+    state = database.tables["sync_state"].get(tenant_id)
+    return [] if state is None else [Row(epoch=state.epoch, answer=state.heard_answer, token=state.heard_token)]
+
+
+def _begin_epoch(
+    database: Database, tenant_id: str, epoch: UUID, _began_at: datetime, answer: int, after: int | None, is_due: bool,
+    token: int,
+) -> int:  # fmt: skip
+    state = database.tables["sync_state"][tenant_id]
+    if state.epoch is not None or state.resend_to is not None or is_due:
+        before = after or 0
+        state = state._replace(
+            resend_from=before if state.resend_from is None else min(before, state.resend_from),
+            resend_to=max(state.answer, state.resend_to or 0), resend_after=UUID(int=0),
+        )  # fmt: skip
+    database.tables["sync_state"][tenant_id] = state._replace(
+        epoch=epoch, answer=max(state.answer, answer), heard_answer=answer, heard_token=token, heard_at=database.now
+    )
+    return 1
+
+
+def _lock_resending(database: Database) -> list[Row]:
+    return [
+        Row(tenant_id=key, answers_from=row.resend_from, answers_to=row.resend_to, after=row.resend_after)
+        for key, row in database.tables["sync_state"].items()
+        if row.resend_to is not None
+    ][:1]
+
+
+def _note_resent(database: Database, tenant_id: str, after: UUID) -> int:
+    _change(database, tenant_id, resend_after=after)
+    return 1
+
+
+def _end_resending(database: Database, tenant_id: str) -> int:
+    _change(database, tenant_id, resend_from=None, resend_to=None, resend_after=None)
+    return 1
+
+
+def _change(database: Database, tenant_id: str, **changes: Any) -> None:
+    state = database.tables["sync_state"]
+    state[tenant_id] = state[tenant_id]._replace(**changes)
+
+
+def _resend(
+    database: Database, after: UUID, limit: int, tenant_id: str, answers_from: int, answers_to: int, priority: int
+) -> list[Row]:
+    rows = database.tables["outbox"]
+    page = sorted(event_id for event_id in rows if event_id > after)[:limit]
+    gone = [
+        row
+        for row in (rows[event_id] for event_id in page)
+        if (row.tenant_id, row.status) == (tenant_id, "acked")
+        and (row.acked_answer is None or answers_from < row.acked_answer <= answers_to)
+    ]
+    for row in gone:
+        rows[row.id] = row._replace(
+            status="pending", parked=False, attempt_count=0, claimed_by=None, code=None, next_attempt_at=database.now,
+            priority=min(row.priority, priority), acked_answer=None,
+        )  # fmt: skip
+    return [Row(last_id=page[-1] if page else None, resent=len(gone))]
+
+
+def _unheard(database: Database, seconds: float) -> list[Row]:
+    return [
+        Row(tenant_id=key)
+        for key, row in database.tables["sync_state"].items()
+        if row.epoch is not None and row.consecutive_failures == 0
+        and (row.heard_at is None or abs((database.now - row.heard_at).total_seconds()) >= seconds)
+    ]  # fmt: skip
+
+
+def _no_pictures(_database: Database, *_given: Any) -> int:
+    return 0
 
 
 def _pause(
@@ -277,7 +373,7 @@ def _pause(
     until, state = database.now + timedelta(seconds=seconds), database.tables["sync_state"][tenant_id]
     if not is_probe and state.paused_until is not None:
         until = max(until, state.paused_until)
-    database.tables["sync_state"][tenant_id] = SyncState(failures, until)
+    _change(database, tenant_id, consecutive_failures=failures, paused_until=until)
     return 1
 
 
@@ -310,4 +406,13 @@ STATEMENTS: Mapping[str, Statement] = {
     sync_store._ANSWERED: _answered,
     sync_store._PAUSE: _pause,
     sync_store._NEXT_PROBE: _next_probe,
+    sync_store._HEARD: _heard,
+    sync_store._KNOWN: _known_epoch,
+    sync_store._BEGIN_EPOCH: _begin_epoch,
+    sync_store._LOCK_RESENDING: _lock_resending,
+    sync_store._NOTE_RESENT: _note_resent,
+    sync_store._END_RESENDING: _end_resending,
+    sync_store._UNHEARD: _unheard,
+    resend._RESEND: _resend,
+    pictures._SEND_AGAIN_AFTER: _no_pictures,
 }

@@ -104,7 +104,10 @@ class World:
             {**gateway_tables.tables(self.new_id(), places), **measurement_tables.tables(), **outbox_tables.tables()},
         )  # fmt: skip
         self.dedupe_database = self._database(
-            "cloud-dedupe", self.cloud_machine, cloud_tables.DEDUPE_STATEMENTS, cloud_tables.dedupe_tables()
+            "cloud-dedupe",
+            self.cloud_machine,
+            cloud_tables.DEDUPE_STATEMENTS,
+            cloud_tables.dedupe_tables(self.new_id(), self.cloud_machine.now()),
         )
         self.cloud_database = self._database(
             "cloud", self.cloud_machine,

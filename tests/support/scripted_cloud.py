@@ -12,7 +12,7 @@ from farmiq.cloud.ingestion.body import decoder_for
 from farmiq.contracts.decoding import decode, encode
 from farmiq.contracts.envelope import BusEnvelope
 from farmiq.contracts.limits import BUS_MESSAGE_BYTES_MAX
-from farmiq.contracts.sync import EventResult, answer_of, decode_edge_batch
+from farmiq.contracts.sync import EventResult, HeardAnswer, answer_of, decode_edge_batch
 
 BODY_BYTES_MAX = 64 * 1024 * 1024
 TOKEN = "a-token-for-the-scripted-cloud"
@@ -25,6 +25,7 @@ class Received(Struct, frozen=True):
     headers: dict[str, str]
     events: list[BusEnvelope]
     peer: tuple[str, int]
+    heard: HeardAnswer | None = None
 
     @property
     def ids(self) -> list[UUID]:
@@ -69,6 +70,7 @@ class ScriptedCloud:
             {name.lower(): value for name, value in request.headers.items()},
             [decode(BusEnvelope, event, max_bytes=BUS_MESSAGE_BYTES_MAX) for event in batch.events],
             request.transport.get_extra_info("peername")[:2] if request.transport else ("", 0),
+            batch.heard,
         )
         self.received.append(received)
         respond = self.script.popleft() if self.script else self.otherwise

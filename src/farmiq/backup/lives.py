@@ -6,7 +6,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from farmiq.backup.manifest import Manifest
-from farmiq.cloud import new_life as cloud_life
+from farmiq.cloud import restore_epoch
 from farmiq.edge import new_life as edge_life
 from farmiq.kit.postgres import Connection
 
@@ -25,7 +25,7 @@ async def begin(connection: Connection, manifest: Manifest) -> Life:
     """Inside the caller's transaction, which also opens the database to its services."""
     before = manifest.database.epoch
     if manifest.tier == "cloud":
-        life, _ = await cloud_life.begin(connection, manifest.database.taken_at)
-        return Life(epoch=life.epoch, epoch_before=before, resend_since=life.resend_since)
+        epoch = (await restore_epoch.begin(connection, manifest.database.taken_at)).epoch
+        return Life(epoch=epoch.epoch, epoch_before=before, resend_since=epoch.resend_since)
     begun = await edge_life.begin(connection)
     return Life(epoch=begun.epoch, epoch_before=before, events_sent_again=begun.sent_again)

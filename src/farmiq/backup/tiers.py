@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from farmiq.backup.manifest import Tier
-from farmiq.cloud.ingestion.identity import current_epoch as cloud_epoch
+from farmiq.cloud.ingestion.epochs import current_epoch as cloud_epoch
 from farmiq.cloud.media_store import store as cloud_pictures
 from farmiq.edge.ingress_gateway.identity import current_epoch as edge_epoch
 from farmiq.edge.media_store import store as edge_pictures

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 cloud = typer.Typer(
     name="cloud",
-    help="The cloud's event bus: its topology, and running it empty.",
+    help="The cloud's event bus: its topology, running it empty, and having sent again what it lost.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -157,6 +157,47 @@ def resume() -> None:
         say("The cloud takes events: it was not drained.")
     else:
         say(f"The cloud takes events again. It was {ended}.")
+
+
+@cloud.command()
+def resend(
+    since: Annotated[str, typer.Option(metavar="TIME", help="When it began to be lost: 2026-01-01T10:00:00Z, or 2h.")],
+    tenant_id: Annotated[str | None, typer.Option("--tenant", help="Only of this tenant. Default: all.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it. Without: only say what would be done.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Have every edge send again what this cloud has acknowledged since TIME.
+
+    For what the cloud lost after it had accepted it: RabbitMQ without its disk, messages thrown away. What an edge still holds
+    (OUTBOX_RETENTION_DAYS) comes again, behind what is new, and the services recognise what they have. After `farmiq backup
+    restore` it happens by itself.
+    """
+    import asyncio
+    from datetime import UTC, datetime
+
+    from farmiq.cli.connected_cloud import connected
+    from farmiq.cli.dlq_filters import moment_of
+    from farmiq.cli.edge_cloud import find_cloud
+    from farmiq.cloud import restore_epoch
+
+    moment = moment_of("--since", since, datetime.now(UTC))
+    assert moment is not None  # noqa: S101 - the option is required
+    target = find_cloud()
+
+    async def begin() -> restore_epoch.Begun:
+        async with connected(target, "cloud") as connection, connection.transaction():
+            return await restore_epoch.begin(connection, moment, tenant_id)
+
+    whose = "Every edge" if tenant_id is None else f"Every edge of tenant {tenant_id}"
+    what = f"what was acknowledged since {moment:%Y-%m-%d %H:%M:%S} UTC, and for a day before"
+    if not yes:
+        say(f"{whose} would send again {what}. Nothing was changed: add --yes to do it.")
+        return
+    begun = asyncio.run(begin())
+    if as_json:
+        say_json({"epoch": str(begun.epoch.epoch), "edges": begun.edges})
+    else:
+        say(f"{whose} sends again {what}: {begun.edges} will hear of it with their next request, within minutes.")
 
 
 @contextmanager

@@ -25,6 +25,8 @@ SESSION_OF_ANOTHER_EDGE: Final = "session_of_another_edge"
 DEVICE_MOVED: Final = "device_moved"
 """This event is held: it occurred after the device was moved away from this edge, whose earlier events are still taken."""
 EventCount = Annotated[int, Meta(ge=0, lt=2**31)]
+AnswerNumber = Annotated[int, Meta(ge=0, lt=2**62)]
+"""The answers to one edge and tenant, counted by the cloud across all its epochs: the number only grows."""
 
 
 class SyncBatchSent(Struct, frozen=True, kw_only=True):
@@ -39,6 +41,20 @@ class SyncBatchAcked(Struct, frozen=True, kw_only=True):
     status: Literal["acked"]
 
 
+AnswerToken = Annotated[int, Meta(ge=0, lt=2**31)]
+"""Made at random: a cloud that went back counts the same numbers once more, and never the same answers."""
+ANSWER_TOKENS_MAX: Final = 128
+
+
+class HeardAnswer(Struct, frozen=True, kw_only=True):
+    """The last answer for a tenant that the edge has written down, and its token. A cloud that has counted less far, or has given
+    this number with another token, has lost some of its answers."""
+
+    epoch: UUID
+    answer: AnswerNumber
+    token: AnswerToken
+
+
 class EdgeBatch(Struct, frozen=True, kw_only=True):
     """`events` stay raw until each is decoded on its own, so that one poison event never fails its neighbours.
 
@@ -51,6 +67,7 @@ class EdgeBatch(Struct, frozen=True, kw_only=True):
     tenant_id: Id | None = None
     understands: Annotated[list[Id], Meta(max_length=32)] = []
     """Words of an answer that 0.1.0 did not have, and that this edge can read. A cloud ignores those that it does not know."""
+    heard: HeardAnswer | None = None
 
 
 class EventResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -62,25 +79,31 @@ class EventResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: Annotated[str, Meta(max_length=512)] | None = None
 
 
-class CloudLife(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which life of the cloud's database answers. It begins anew when a backup is restored there.
+class CloudEpoch(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The epoch of the cloud's database that answers. A new one begins when a backup is restored there, when it finds out that it
+    has lost commits, or when a person wants everything once more.
 
-    An edge that hears of a new one sends again what was acknowledged since `resend_since`; absent, nothing was ever restored.
+    An edge that hears of a new one sends again what answers later than `resend_after` acknowledged: everything that it still has,
+    when that is absent. `began_at` and `resend_since` are what edges of 0.1.0 go by, which know no numbers.
     """
 
     epoch: UUID
     began_at: datetime
     resend_since: datetime | None = None
+    answer: AnswerNumber | None = None
+    tokens: Annotated[list[AnswerToken], Meta(max_length=ANSWER_TOKENS_MAX)] = []
+    """Of this answer and of those before it, back to the one that the edge says it heard; the last is this one's."""
+    resend_after: AnswerNumber | None = None
 
 
 class EdgeBatchAnswer(Struct, frozen=True, kw_only=True):
-    """One result for each event, in the order of the events. A cloud older than `life` does not say it."""
+    """One result for each event, in the order of the events. `life` is the epoch; a cloud older than that does not say it."""
 
     batch_id: Id | None
     accepted: EventCount
     duplicates: EventCount
     results: Annotated[list[EventResult], Meta(max_length=EDGE_BATCH_EVENTS_MAX)]
-    life: CloudLife | None = None
+    life: CloudEpoch | None = None
 
 
 class _EventId(Struct):
@@ -107,11 +130,11 @@ def event_id_of(event: msgspec.Raw) -> UUID | None:
         return None
 
 
-def answer_of(batch_id: str | None, results: Sequence[EventResult], life: CloudLife | None = None) -> EdgeBatchAnswer:
+def answer_of(batch_id: str | None, results: Sequence[EventResult], epoch: CloudEpoch | None = None) -> EdgeBatchAnswer:
     return EdgeBatchAnswer(
         batch_id=batch_id,
         accepted=sum(result.status == "accepted" for result in results),
         duplicates=sum(result.status == "duplicate" for result in results),
         results=list(results),
-        life=life,
+        life=epoch,
     )

@@ -1,5 +1,6 @@
 """Out of the table: acknowledged rows past their retention."""
 
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
@@ -15,12 +16,13 @@ WITH page AS MATERIALIZED (
 gone AS (
   DELETE FROM sync_outbox AS o USING page
   WHERE o.id = page.id AND o.tenant_id = page.tenant_id AND o.status = 'acked'
-    AND o.updated_at < clock_timestamp() - make_interval(days => $3)
+    AND o.updated_at < clock_timestamp() - make_interval(days => $3) AND o.tenant_id <> ALL ($4)
   RETURNING o.id)
 SELECT (SELECT id FROM page ORDER BY id DESC LIMIT 1) AS last_id, (SELECT count(*) FROM gone) AS removed
 """
 _RETIRABLE: Final = """
-SELECT count(*) FROM sync_outbox WHERE status = 'acked' AND updated_at < clock_timestamp() - make_interval(days => $1)
+SELECT count(*) FROM sync_outbox
+WHERE status = 'acked' AND updated_at < clock_timestamp() - make_interval(days => $1) AND tenant_id <> ALL ($2)
 """
 
 START: Final = UUID(int=0)
@@ -31,13 +33,15 @@ class Page(Struct, frozen=True):
     removed: int
 
 
-async def retire(connection: Connection, after: UUID, *, retention_days: int, limit: int = 1000) -> Page:
+async def retire(
+    connection: Connection, after: UUID, *, retention_days: int, kept_tenants: Sequence[str] = (), limit: int = 1000
+) -> Page:
     """Look at the next page after `after`. `last_id` is where to go on, None at the end of the table."""
-    row = await connection.fetchrow(_RETIRE, after, limit, retention_days)
+    row = await connection.fetchrow(_RETIRE, after, limit, retention_days, list(kept_tenants))
     assert row is not None  # noqa: S101 - a SELECT without FROM always has its one row
     return Page(row["last_id"], row["removed"])
 
 
-async def count_retirable(connection: Connection, *, retention_days: int) -> int:
+async def count_retirable(connection: Connection, *, retention_days: int, kept_tenants: Sequence[str] = ()) -> int:
     """How many rows `retire` would remove. Reads the whole table: for a person who asks."""
-    return int(await connection.fetchval(_RETIRABLE, retention_days))
+    return int(await connection.fetchval(_RETIRABLE, retention_days, list(kept_tenants)))

@@ -12,7 +12,8 @@ from farmiq.outbox.verdicts import MAX_ATTEMPTS_EXCEEDED, MESSAGE_LENGTH_MAX, Fa
 # `claimed_by` and `claimed_at` stay: they say who delivered the event and when.
 _ACK: Final = f"""
 UPDATE sync_outbox SET
-  status = 'acked', lease_expires_at = NULL, last_attempt_at = clock_timestamp(), updated_at = clock_timestamp()
+  status = 'acked', acked_answer = $4, lease_expires_at = NULL,
+  last_attempt_at = clock_timestamp(), updated_at = clock_timestamp()
 WHERE {STILL_OURS}
 """  # noqa: S608 - the condition is a constant
 _ACKED: Final = """
@@ -47,9 +48,10 @@ RETURNING o.id
 """
 
 
-async def settle(connection: Connection, outcomes: Sequence[Outcome]) -> set[UUID]:
-    """Write the outcomes and return the ids that were still ours. The others' leases ran out: they are somebody else's now."""
-    settled = await _ack(connection, [outcome.lease for outcome in outcomes if outcome.status == "acked"])
+async def settle(connection: Connection, outcomes: Sequence[Outcome], answer: int | None = None) -> set[UUID]:
+    """Write the outcomes and return the ids that were still ours. The others' leases ran out: they are somebody else's now.
+    `answer`: the number of the cloud's answer, if it counts them."""
+    settled = await _ack(connection, [outcome.lease for outcome in outcomes if outcome.status == "acked"], answer)
     return settled | await _return(connection, [outcome for outcome in outcomes if outcome.status != "acked"])
 
 
@@ -58,11 +60,11 @@ async def release(connection: Connection, leases: Sequence[Lease], failure: Fail
     return await _return(connection, [released(lease, failure) for lease in leases])
 
 
-async def _ack(connection: Connection, leases: Sequence[Lease]) -> set[UUID]:
+async def _ack(connection: Connection, leases: Sequence[Lease], answer: int | None) -> set[UUID]:
     if not leases:
         return set()
     given = fences(leases)
-    tag = await connection.execute(_ACK, *given)
+    tag = await connection.execute(_ACK, *given, answer)
     if int(tag.rpartition(" ")[2]) == len(leases):
         return set(given[0])
     # Some were taken back. Asked only then: sending every id back costs more than writing the number down.

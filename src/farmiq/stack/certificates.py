@@ -12,6 +12,10 @@ from farmiq.stack.private_files import private_folder, write_private
 
 # A farm's computer may have no clock that survives a power cut. Who may enter is decided by the key, which is new at each start.
 _FROM, _UNTIL = datetime(1970, 1, 2, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
+_SIGNS_CERTIFICATES = x509.KeyUsage(
+    key_cert_sign=True, digital_signature=False, content_commitment=False, key_encipherment=False, data_encipherment=False,
+    key_agreement=False, crl_sign=False, encipher_only=False, decipher_only=False,
+)  # fmt: skip
 
 
 def write_certificates(folder: Path, name: str) -> None:
@@ -19,9 +23,13 @@ def write_certificates(folder: Path, name: str) -> None:
     private_folder(folder)
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     issuer = _named(f"{name} authority")
+    # Python 3.13 and others refuse a certificate that does not name the key which signed it.
+    signer = x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key())
     authority = (
         _builder(issuer, issuer, authority_key.public_key())
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_SIGNS_CERTIFICATES, critical=True)
+        .add_extension(signer, critical=False)
         .sign(authority_key, hashes.SHA256())
     )
     certificate = (
@@ -30,6 +38,8 @@ def write_certificates(folder: Path, name: str) -> None:
         .add_extension(
             x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
         )
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(signer), critical=False)
         .sign(authority_key, hashes.SHA256())
     )
     private = key.private_bytes(

@@ -23,7 +23,7 @@ async def older(new_database: NewDatabase, tmp_path: Path, monkeypatch: pytest.M
     """A database at revision 0005 with two edges."""
     package = tmp_path / "older_cloud"
     shutil.copytree(
-        str(files(CLOUD)), package, ignore=shutil.ignore_patterns("000[6-9]*", "001*", "002*", "__pycache__")
+        str(files(CLOUD)), package, ignore=shutil.ignore_patterns("000[6-9]*", "001*", "002*", "003*", "__pycache__")
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     url = new_database()

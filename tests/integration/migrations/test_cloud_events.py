@@ -28,7 +28,7 @@ async def older(new_database: NewDatabase, tmp_path: Path, monkeypatch: pytest.M
     """A database at revision 0006 with a session, a result, and an hour of which an edge has counted 5 samples."""
     package = tmp_path / "older_cloud_of_events"
     shutil.copytree(
-        str(files(CLOUD)), package, ignore=shutil.ignore_patterns("000[7-9]*", "001*", "002*", "__pycache__")
+        str(files(CLOUD)), package, ignore=shutil.ignore_patterns("000[7-9]*", "001*", "002*", "003*", "__pycache__")
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     url = new_database()

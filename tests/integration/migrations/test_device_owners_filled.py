@@ -41,7 +41,7 @@ async def test_a_device_belongs_to_the_edge_whose_data_the_cloud_has(
     new_database: NewDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = new_database()
-    await migrate(url, before(CLOUD, tmp_path, monkeypatch, "001[89]*", "002*"))
+    await migrate(url, before(CLOUD, tmp_path, monkeypatch, "001[89]*", "002*", "003*"))
     connection = await asyncpg.connect(url)
     await connection.execute(EDGES)
     for tenant_id in ("one", "many"):
@@ -73,7 +73,7 @@ async def test_what_an_edge_had_registered_is_announced_once(
     new_database: NewDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = new_database()
-    await migrate(url, before(EDGE, tmp_path, monkeypatch, "002*"))
+    await migrate(url, before(EDGE, tmp_path, monkeypatch, "002*", "003*"))
     connection = await asyncpg.connect(url)
     for device_id in ("node-1", "station-1", "gone"):
         await connection.execute(

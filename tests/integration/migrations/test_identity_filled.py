@@ -25,7 +25,7 @@ CHILDREN = ("session_weights", "session_pictures", "session_operations", "sessio
 
 
 async def migrated(url: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    older = shutil.ignore_patterns("002[1-9]*", "__pycache__")
+    older = shutil.ignore_patterns("002[1-9]*", "003*", "__pycache__")
     shutil.copytree(str(files(EDGE)), folder / "edge_before_identity", ignore=older)
     monkeypatch.syspath_prepend(str(folder))
     assert (await migrate(url, "edge_before_identity"))[-1] == "edge_0020"

@@ -31,8 +31,15 @@ from support.waiting import eventually
 
 EDGE = "farmiq.edge.migrations"
 CLOUD = "farmiq.cloud.migrations"
-EDGE_REVISIONS = [f"edge_{number:04d}" for number in range(1, 30)]
-CLOUD_REVISIONS = [f"cloud_{number:04d}" for number in range(1, 26)]
+
+
+def revisions(tier: str, package: str) -> list[str]:
+    """One for each file, numbered without a gap."""
+    count = len([one for one in (files(package) / "versions").iterdir() if one.name.endswith(".py")])
+    return [f"{tier}_{number:04d}" for number in range(1, count + 1)]
+
+
+EDGE_REVISIONS, CLOUD_REVISIONS = revisions("edge", EDGE), revisions("cloud", CLOUD)
 
 MakePackage = Callable[..., str]
 

@@ -26,7 +26,7 @@ MINUTES = """
 async def test_what_sent_regularly_before_is_missed_afterwards_too(
     new_database: NewDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    later = shutil.ignore_patterns("0019*", "002*", "__pycache__")
+    later = shutil.ignore_patterns("0019*", "002*", "003*", "__pycache__")
     shutil.copytree(str(files(EDGE)), tmp_path / "edge_before_schedules", ignore=later)
     monkeypatch.syspath_prepend(str(tmp_path))
     url = new_database()

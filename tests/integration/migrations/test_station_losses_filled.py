@@ -23,7 +23,7 @@ EVENT = """
 async def test_what_was_told_before_is_in_the_ledger(
     new_database: NewDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    older = shutil.ignore_patterns("001[3-9]*", "002*", "__pycache__")
+    older = shutil.ignore_patterns("001[3-9]*", "002*", "003*", "__pycache__")
     shutil.copytree(str(files(CLOUD)), tmp_path / "cloud_before_station_losses", ignore=older)
     monkeypatch.syspath_prepend(str(tmp_path))
     url = new_database()

@@ -133,7 +133,7 @@ async def plan_of(connection: Connection, statement: Statement, mode: str = "aut
 def literal(argument: Any) -> str:
     if isinstance(argument, list):
         return "'{" + ",".join("NULL" if item is None else f'"{item}"' for item in argument) + "}'"
-    return f"'{argument}'"
+    return "NULL" if argument is None else f"'{argument}'"
 
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

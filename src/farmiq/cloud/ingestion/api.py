@@ -12,9 +12,9 @@ from farmiq.cloud.drain import refuse as refuse_drained
 from farmiq.cloud.ingestion import edges
 from farmiq.cloud.ingestion.body import decoder_for, read_body
 from farmiq.cloud.ingestion.counters import Counters, Stats
+from farmiq.cloud.ingestion.epochs import load_epoch
 from farmiq.cloud.ingestion.expansion import Expansion
-from farmiq.cloud.ingestion.handlers import ingest
-from farmiq.cloud.ingestion.identity import current_life
+from farmiq.cloud.ingestion.handlers import Asked, ingest
 from farmiq.cloud.ingestion.ownership import Owners
 from farmiq.cloud.ingestion.pace import Pace
 from farmiq.cloud.ingestion.screening import refuse_strangers, screen
@@ -22,7 +22,7 @@ from farmiq.cloud.ingestion.settings import IngestionSettings
 from farmiq.contracts.decoding import MalformedMessage
 from farmiq.contracts.sync import (
     UNDERSTANDS_HELD,
-    CloudLife,
+    CloudEpoch,
     EdgeBatch,
     EdgeBatchAnswer,
     answer_of,
@@ -71,19 +71,13 @@ def routes(
             refuse_strangers(edge, batch)
             expansion = Expansion(publisher) if settings.expand_telemetry_batches else None
             try:
-                results = await ingest(
-                    pool,
-                    publisher,
-                    owners,
-                    screen(edge, batch.events, new_trace_id),
-                    expansion,
-                    understands_held=UNDERSTANDS_HELD in batch.understands,
-                )
-                life = await _life(pool)
+                items = screen(edge, batch.events, new_trace_id)
+                results, epoch = await ingest(pool, publisher, owners, items, _asked(edge, batch), expansion)
+                epoch = epoch or await _epoch(pool)
             except Transient as error:
                 raise _deferred(counters, error) from error
         counters.answered(edge.edge_cluster_id, batch.batch_id, results)
-        return answer_of(batch.batch_id, results, life)
+        return answer_of(batch.batch_id, results, epoch)
 
     @get("/api/v1/ingestion/stats", tags=["edge"], guards=[require_bearer(settings.admin_token)], sync_to_thread=False)
     def stats() -> Stats:
@@ -118,10 +112,18 @@ def _deferred(counters: Counters, error: Transient) -> ApiError:
     return ApiError(503, error.code, str(error), retry_after_seconds=seconds)
 
 
-async def _life(pool: Pool) -> CloudLife:
+def _asked(edge: edges.Edge, batch: EdgeBatch) -> Asked:
+    return Asked(
+        subject=None if batch.tenant_id is None else (batch.tenant_id, edge.edge_cluster_id),
+        heard=batch.heard,
+        understands_held=UNDERSTANDS_HELD in batch.understands,
+    )
+
+
+async def _epoch(pool: Pool) -> CloudEpoch:
     """Asked after the commit: what a backup takes back again is then known to be taken back."""
     try:
-        return await current_life(pool)
+        return await load_epoch(pool)
     except RETRY as error:
         raise DatabaseAway(f"PostgreSQL: {reason_of(error)}") from error
 

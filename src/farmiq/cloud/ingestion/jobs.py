@@ -2,6 +2,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from farmiq.cloud.ingestion.cleanup import forget_discarded, forget_events, forget_session_owners, prepare_months
+from farmiq.cloud.ingestion.epochs import mark_answers
 from farmiq.cloud.ingestion.settings import (
     DedupeRetentionSettings,
     DiscardRetentionSettings,
@@ -17,6 +18,7 @@ def jobs(environ: Mapping[str, str]) -> list[Job]:
     settings, discards = load(DedupeRetentionSettings, environ), load(DiscardRetentionSettings, environ)
     owners = load(SessionOwnerRetentionSettings, environ)
     return [
+        Job("cloud-answer-marks", HOUR_SECONDS, "note how far the answers to each edge have come", mark_answers),
         Job("cloud-dedupe-partitions", HOUR_SECONDS, "make the months of ingest_dedupe ahead", prepare_months),
         Job(
             "cloud-dedupe-retention",

@@ -14,9 +14,10 @@ WRITERS: Final[Writers] = {
     "cloud-ingestion": {
         READ: ("device_moves", "edge_grants", "weight_sessions"),
         UPDATE: ("edges", "edge_tokens", "device_owners_version"),
-        CHANGE: ("device_owners", "dead_letter_actions"),
+        CHANGE: ("device_owners", "dead_letter_actions", "edge_answers"),
         ALL: (
-            "ingest_dedupe", "ingest_dedupe_default", "held_deliveries", "session_owners", "dead_letters", "discarded_letters",
+            "edge_answer_marks", "ingest_dedupe", "ingest_dedupe_default", "held_deliveries", "session_owners",
+            "dead_letters", "discarded_letters",
         ),
     },
     "cloud-telemetry-service": {

@@ -38,6 +38,14 @@ _TAKE: Final = f"""
          = (due.tenant_id, due.device_id, due.metric_type, due."window", due.bucket_start_at, due.sensor, due.unit)
     RETURNING due.*, unsent.changes
 """  # noqa: S608 - as above
+# Buckets of which the bus was told, and nobody knows any more whether analytics heard it. By the time of the last change and by
+# their own: one of the two clocks may have been behind.
+_MARK_SINCE: Final = f"""
+    INSERT INTO telemetry_agg_unsent AS known ({KEY}, due_at)
+    SELECT {KEY}, now() FROM telemetry_agg
+     WHERE greatest(updated_at, bucket_end_at) >= $1 AND "window" = ANY ($2) AND ($3::text IS NULL OR tenant_id = $3)
+    ON CONFLICT ({KEY}) DO UPDATE SET changes = known.changes + 1
+"""  # noqa: S608 - as above
 # `is_from_edge`: what the bucket shows is not what samples gave here. See `received.py`.
 _BUCKETS: Final = f"""
     SELECT {KEY}, farm_id, barn_id, bucket_end_at, count, sum_value, min_value, max_value,
@@ -87,6 +95,12 @@ async def mark(connection: Connection, touched: Iterable[Bucket], changed_at: da
     if due:
         columns = key_columns([bucket for bucket, _ in due])
         await connection.execute(_MARK, *columns, [due_at for _, due_at in due], changed_at + CLOCKS_DIFFER)
+
+
+async def mark_since(connection: Connection, since: datetime, tenant_id: str | None) -> int:
+    """The bus is told once more of every closed hour and day that changed since then; how many. Of all tenants, or of one."""
+    tag = await connection.execute(_MARK_SINCE, since, ["1h", "1d"], tenant_id)
+    return int(tag.rpartition(" ")[2])
 
 
 async def take(connection: Connection, now: datetime, limit: int, hold_seconds: float) -> dict[Key, int]:

@@ -14,7 +14,7 @@ from farmiq.edge.media_store.handlers import MISSING_ALERT, REFUSED_ALERT
 from farmiq.edge.media_store.integrity import Check
 from farmiq.edge.media_store.retention import Judgement, OldPicture, judge
 from farmiq.edge.media_store.settings import MediaRetentionSettings
-from farmiq.edge.sync_forwarder.intake import not_in_cloud
+from farmiq.edge.sync_forwarder.intake import follow_again, not_in_cloud
 from farmiq.edge.weighvision_session.intake import unfinished
 from farmiq.kit.jobs import Report, Work
 from farmiq.kit.logging import get_logger
@@ -43,6 +43,8 @@ async def delete_expired(settings: MediaRetentionSettings, open_store: OpenStore
             judgement = await _judge(settings, work, old)
             if not work.is_dry_run:
                 await _delete(work, objects, [*judgement.deleted, *judgement.forced])
+                held = judgement.held_for_sync
+                await follow_again(work.connection, [one.tenant_id for one in held], [one.media_id for one in held])
             for kind in counts:
                 counts[kind] += len(getattr(judgement, kind))
             after = old[-1]

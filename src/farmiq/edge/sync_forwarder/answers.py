@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from farmiq.contracts.decoding import MalformedMessage, parse
-from farmiq.contracts.sync import CloudLife, EdgeBatchAnswer, EventResult
+from farmiq.contracts.sync import CloudEpoch, EdgeBatchAnswer, EventResult
 from farmiq.outbox.event import Lease
 from farmiq.outbox.verdicts import Failure, Held, Outcome, RetryPolicy, acked, failed, held
 
@@ -54,7 +54,7 @@ class Judged(Struct, frozen=True):
 
     by_event: dict[UUID, Failure | None]
     """`Held` is a failure that is no fault of the event."""
-    life: CloudLife | None = None
+    epoch: CloudEpoch | None = None
 
 
 Answer = Away | Refused | Judged

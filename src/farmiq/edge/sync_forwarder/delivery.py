@@ -9,6 +9,7 @@ from structlog.contextvars import bound_contextvars
 
 from farmiq.edge.sync_forwarder.answers import Answer, Away, Judged, Refused
 from farmiq.edge.sync_forwarder.cloud import Cloud
+from farmiq.edge.sync_forwarder.cloud_epochs import KnownEpoch
 from farmiq.edge.sync_forwarder.counters import Counters
 from farmiq.edge.sync_forwarder.envelopes import Sealed, batch_body, seal
 from farmiq.edge.sync_forwarder.holding import Holding
@@ -104,6 +105,19 @@ class Delivery:
             keeping.result()  # it ends by itself only with an error that nobody expected
         self._counters.batch_latency_ms.observe((self._life.clock.monotonic() - started) * 1000)
 
+    async def ask_epoch(self, tenant_id: str) -> None:
+        """A batch without events: its answer says which epoch of the cloud speaks, and is written down as any other."""
+        batch_id = str(new_id())
+        asked_under = await self._settlement.known_epoch(tenant_id)
+        answer = await self._cloud.post(
+            batch_body(batch_id, self._settings.edge_cluster_id, tenant_id, [], asked_under)
+        )
+        if isinstance(answer, Judged):
+            holding = Holding(self._pool, [], self._settings.outbox_lease_seconds, self._counters)
+            await self._settlement.write_down(tenant_id, batch_id, holding, [], answer, asked_under)
+        else:
+            log.info("epoch_question_unanswered", code=answer.failure.code, reason=answer.failure.message)
+
     async def _send(self, tenant_id: str, holding: Holding, *, is_probe: bool) -> None:
         await holding.mark_suspect()
         await self._settlement.park_held(holding)
@@ -124,14 +138,15 @@ class Delivery:
                 continue
             batch_id = str(new_id())
             with bound_contextvars(batch_id=batch_id, tenant_id=tenant_id, trace_id=batch_id.replace("-", "")):
-                answer = await self._post(tenant_id, batch_id, request, requests, holding)
+                asked_under = await self._settlement.known_epoch(tenant_id)
+                answer = await self._post(tenant_id, batch_id, request, requests, holding, asked_under)
                 if answer is None:
                     break
                 if isinstance(answer, Away):
                     self._counters.batches_failed.inc()
                     await self._settlement.pause(tenant_id, batch_id, holding, answer, is_probe=is_probe)
                     return
-                await self._settle(tenant_id, batch_id, request, requests, holding, answer)
+                await self._settle(tenant_id, batch_id, request, requests, holding, answer, asked_under)
         await self._settlement.give_back(holding, holding.events)
 
     async def _settle(
@@ -142,6 +157,7 @@ class Delivery:
         requests: Requests,
         holding: Holding,
         answer: Refused | Judged,
+        asked_under: KnownEpoch,
     ) -> None:
         if isinstance(answer, Judged):
             judged: Sequence[Sealed] = request
@@ -153,15 +169,21 @@ class Delivery:
             self._note_refusal(request, judged, answer)
         if judged:
             events = [item.event for item in judged]
-            await self._settlement.write_down(tenant_id, batch_id, holding, events, answer)
+            await self._settlement.write_down(tenant_id, batch_id, holding, events, answer, asked_under)
         if isinstance(answer, Judged):
             log.info("batch_answered", events=len(request))
 
     async def _post(
-        self, tenant_id: str, batch_id: str, request: Sequence[Sealed], requests: Requests, holding: Holding
+        self,
+        tenant_id: str,
+        batch_id: str,
+        request: Sequence[Sealed],
+        requests: Requests,
+        holding: Holding,
+        asked_under: KnownEpoch,
     ) -> Answer | None:
         """The cloud's answer, or None when the service has to stop before there is one."""
-        body = batch_body(batch_id, self._settings.edge_cluster_id, tenant_id, request)
+        body = batch_body(batch_id, self._settings.edge_cluster_id, tenant_id, request, asked_under)
         posting = asyncio.create_task(self._cloud.post(body))
         stopping = asyncio.create_task(self._life.stopping.wait())
         try:

@@ -8,6 +8,7 @@ from msgspec import Struct
 from farmiq.contracts.decoding import Unencodable, encode
 from farmiq.contracts.envelope import BusEnvelope
 from farmiq.contracts.sync import UNDERSTANDS_HELD, EdgeBatch
+from farmiq.edge.sync_forwarder.cloud_epochs import UNKNOWN, KnownEpoch
 from farmiq.outbox.event import ClaimedEvent
 from farmiq.outbox.verdicts import Failure
 
@@ -45,7 +46,9 @@ def split(sealed: Sequence[Sealed], bytes_max: int) -> Iterator[list[Sealed]]:
         yield run
 
 
-def batch_body(batch_id: str, edge_cluster_id: str, tenant_id: str, sealed: Sequence[Sealed]) -> bytes:
+def batch_body(
+    batch_id: str, edge_cluster_id: str, tenant_id: str, sealed: Sequence[Sealed], known: KnownEpoch = UNKNOWN
+) -> bytes:
     return encode(
         EdgeBatch(
             batch_id=batch_id,
@@ -53,6 +56,7 @@ def batch_body(batch_id: str, edge_cluster_id: str, tenant_id: str, sealed: Sequ
             tenant_id=tenant_id,
             events=[msgspec.Raw(item.body) for item in sealed],
             understands=[UNDERSTANDS_HELD],
+            heard=known.as_heard,
         )
     )
 

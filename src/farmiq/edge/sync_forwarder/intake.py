@@ -15,7 +15,22 @@ INSERT INTO media_transfers (media_id, tenant_id, farm_id, barn_id, device_id, s
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 ON CONFLICT (media_id, tenant_id) DO NOTHING
 """
-_NOT_IN_CLOUD: Final = "SELECT media_id FROM media_transfers WHERE media_id = ANY ($1) AND state <> 'sent'"
+# Releases before this one forgot pictures that had been sent for a while, and nobody knows whether the cloud still has them.
+_FOLLOW_AGAIN: Final = """
+INSERT INTO media_transfers (media_id, tenant_id, farm_id, barn_id, device_id, session_id, bucket, object_key, mime_type,
+                             size_bytes, sha256, captured_at, trace_id, stored_size_bytes)
+SELECT id, tenant_id, farm_id, barn_id, device_id, session_id, bucket, object_key, mime_type,
+       coalesce(sent_size_bytes, size_bytes), coalesce(sent_sha256, sha256), captured_at, trace_id,
+       CASE WHEN sent_sha256 IS NOT NULL THEN size_bytes END
+FROM media_objects JOIN unnest($1::text[], $2::uuid[]) AS given (tenant_id, id) USING (tenant_id, id)
+WHERE state = 'stored'
+ON CONFLICT (media_id, tenant_id) DO NOTHING
+"""
+_NOT_IN_CLOUD: Final = """
+SELECT m.id FROM media_objects AS m
+LEFT JOIN media_transfers AS t ON t.media_id = m.id AND t.tenant_id = m.tenant_id
+WHERE m.id = ANY ($1) AND m.state = 'stored' AND t.state IS DISTINCT FROM 'sent'
+"""
 
 
 class PictureToSend(Struct, frozen=True, kw_only=True):
@@ -65,5 +80,13 @@ async def follow_picture(connection: Connection, picture: PictureToSend) -> None
 
 
 async def not_in_cloud(connection: Connection, media_ids: Sequence[UUID]) -> set[UUID]:
-    """Which of these pictures the cloud does not have yet: whoever deletes old ones at the edge keeps them."""
-    return {row["media_id"] for row in await connection.fetch(_NOT_IN_CLOUD, list(media_ids))}
+    """Which of these pictures the cloud does not have, as far as is known: whoever deletes old ones at the edge keeps them."""
+    return {row["id"] for row in await connection.fetch(_NOT_IN_CLOUD, list(media_ids))}
+
+
+async def follow_again(connection: Connection, tenant_ids: Sequence[str], media_ids: Sequence[UUID]) -> int:
+    """Those of these pictures that are here and of which nothing is known follow as if they were new; how many.
+
+    The cloud is asked first, and says so of those that it has."""
+    tag = await connection.execute(_FOLLOW_AGAIN, list(tenant_ids), list(media_ids))
+    return int(tag.rpartition(" ")[2])

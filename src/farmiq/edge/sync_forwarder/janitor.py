@@ -3,6 +3,7 @@
 import asyncio
 from typing import Final
 
+from farmiq.edge.sync_forwarder import store
 from farmiq.edge.sync_forwarder.pictures import store as pictures
 from farmiq.edge.sync_forwarder.settings import OutboxRetentionSettings
 from farmiq.kit.jobs import Report, Work
@@ -14,20 +15,23 @@ PAGE_PAUSE_SECONDS: Final = 0.1
 async def retire_acknowledged(settings: OutboxRetentionSettings, work: Work) -> Report:
     """Rows that are pending or on their way are never touched; dead letters stay until a person has decided."""
     retention_days = settings.outbox_retention_days
+    # As long as nobody knows whether the cloud still has them, these rows may be all there is.
+    kept = await store.unsure_tenants(work.connection)
     if work.is_dry_run:
-        return {"rows": await count_retirable(work.connection, retention_days=retention_days)}
+        rows = await count_retirable(work.connection, retention_days=retention_days, kept_tenants=kept)
+        return {"rows": rows, "kept_tenants": len(kept)}
     removed, after = 0, START
     while True:
-        page = await retire(work.connection, after, retention_days=retention_days)
+        page = await retire(work.connection, after, retention_days=retention_days, kept_tenants=kept)
         removed += page.removed
         if page.last_id is None:
-            return {"rows": removed}
+            return {"rows": removed, "kept_tenants": len(kept)}
         after = page.last_id
         await asyncio.sleep(PAGE_PAUSE_SECONDS)
 
 
 async def retire_sent_pictures(settings: OutboxRetentionSettings, work: Work) -> Report:
-    """The rows, not the pictures: those are edge-media-store's. What was given up stays until a person has decided."""
+    """Those of pictures that are not here any more. What was given up stays until a person has decided."""
     retention_days = settings.outbox_retention_days
     if work.is_dry_run:
         return {"rows": await pictures.count_retirable(work.connection, retention_days=retention_days)}

@@ -21,7 +21,7 @@ def jobs(environ: Mapping[str, str]) -> list[Job]:
         Job(
             "media-transfer-retention",
             6 * HOUR_SECONDS,
-            "delete media_transfers rows of pictures that the cloud has had for OUTBOX_RETENTION_DAYS",
+            "delete media_transfers rows of pictures that are not here any more and went to the cloud OUTBOX_RETENTION_DAYS ago",
             partial(retire_sent_pictures, settings),
         ),
     ]

@@ -19,7 +19,7 @@ from farmiq.edge.sync_forwarder.pictures.upload import Uploader
 from farmiq.edge.sync_forwarder.pictures.wanted import answer_wanted
 from farmiq.edge.sync_forwarder.pictures.worker import PictureWorker
 from farmiq.edge.sync_forwarder.reporter import report_batches
-from farmiq.edge.sync_forwarder.resending import keep_resending
+from farmiq.edge.sync_forwarder.resending import ask_epochs, keep_resending
 from farmiq.edge.sync_forwarder.room import room_routes
 from farmiq.edge.sync_forwarder.sampler import sample
 from farmiq.edge.sync_forwarder.settings import SyncForwarderSettings
@@ -80,6 +80,8 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
                 )
             )
             group.create_task(life.until_stopped(keep_resending(life, pool, wakeup, picture_wakeup, counters)))
+            asking = ask_epochs(life, pool, delivery, every_seconds=settings.sync_epoch_seconds)
+            group.create_task(life.until_stopped(asking))
             group.create_task(life.until_stopped(keep_jobs(life, pool, housekeeping, replica)))
             if settings.sync_batch_events_seconds:
                 group.create_task(life.until_stopped(_report(life, pool, wakeup, settings)))

@@ -1,9 +1,10 @@
-"""What the cloud had acknowledged and lost with a restored backup is sent again, a page at a time, by whichever replica."""
+"""What the cloud had acknowledged and may have lost is sent again, a page at a time, by whichever replica."""
 
 from typing import Final
 
 from farmiq.edge.sync_forwarder import store
 from farmiq.edge.sync_forwarder.counters import Counters
+from farmiq.edge.sync_forwarder.delivery import Delivery
 from farmiq.edge.sync_forwarder.pictures import store as pictures
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.logging import get_logger
@@ -12,6 +13,7 @@ from farmiq.outbox.resend import resend
 from farmiq.outbox.wakeup import Wakeup
 
 LOOK_SECONDS: Final = 2.0
+ASK_SECONDS: Final = 10.0
 PAGE_PAUSE_SECONDS: Final = 0.05
 
 log = get_logger(__name__)
@@ -41,12 +43,26 @@ async def resend_page(pool: Pool) -> int | None:
         task = await store.lock_resending(connection)
         if task is None:
             return None
-        page = await resend(connection, task.tenant_id, task.after, since=task.since, until=task.until)
+        page = await resend(
+            connection, task.tenant_id, task.after, answers_from=task.answers_from, answers_to=task.answers_to
+        )
         if page.last_id is None:
             # Pictures follow their events, as they did the first time.
-            again = await pictures.send_again_since(connection, task.tenant_id, task.since, task.until)
+            again = await pictures.send_again_after(connection, task.tenant_id, task.answers_from)
             await store.end_resending(connection, task.tenant_id)
-            log.info("resending_finished", tenant_id=task.tenant_id, since=task.since.isoformat(), pictures=again)
+            log.info("resending_finished", tenant_id=task.tenant_id, after_answer=task.answers_from, pictures=again)
         else:
             await store.note_resent(connection, task.tenant_id, page.last_id)
         return page.resent
+
+
+async def ask_epochs(life: Lifetime, pool: Pool, delivery: Delivery, *, every_seconds: float) -> None:
+    """Until cancelled. An edge that has nothing to send would never hear that the cloud has lost something."""
+    while await life.pause(min(every_seconds, ASK_SECONDS)):
+        try:
+            async with pool.acquire() as connection:
+                tenants = await store.unheard_tenants(connection, seconds=every_seconds)
+            for tenant_id in tenants:
+                await delivery.ask_epoch(tenant_id)
+        except RETRY as error:
+            log.warning("epoch_not_asked", reason=str(error) or type(error).__name__)

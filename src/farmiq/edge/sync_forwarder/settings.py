@@ -46,6 +46,8 @@ class SyncForwarderSettings(HttpSettings, frozen=True, kw_only=True):
     """Before compression. Half of what the cloud takes leaves room for the frame around the events."""
     sync_request_seconds: Positive = 30
     """Until a request counts as unanswered. It may be longer than the lease, which is renewed meanwhile."""
+    sync_epoch_seconds: Annotated[int, Meta(ge=1, le=3600)] = 300
+    """How long nothing may be heard of the cloud, because nothing is sent, until it is asked whether it was restored."""
     sync_compression: Compression = "zstd"
     """A cloud that answers 415 to zstd gets gzip from then on."""
     sync_batch_events_seconds: Annotated[int, Meta(ge=0)] = 60

@@ -6,11 +6,11 @@ from typing import Final
 from uuid import UUID
 
 from farmiq.contracts import event_types
-from farmiq.contracts.sync import CloudLife
+from farmiq.contracts.sync import CloudEpoch
 from farmiq.edge.sync_forwarder import store
 from farmiq.edge.sync_forwarder.answers import FAILING, Away, Judged, Refused, outcomes
 from farmiq.edge.sync_forwarder.breaker import pause_seconds
-from farmiq.edge.sync_forwarder.cloud_lives import DeadAnswer, KnownLife, Speaker, heard
+from farmiq.edge.sync_forwarder.cloud_epochs import KnownEpoch, Speaker, StaleEpochResponse, judge
 from farmiq.edge.sync_forwarder.counters import Counters
 from farmiq.edge.sync_forwarder.held import HeldSubjects
 from farmiq.edge.sync_forwarder.holding import SHOWN_IDS, Holding
@@ -45,6 +45,14 @@ class Settlement:
         self._counters = counters
         self._rng = rng
         self._well: set[str] = set()
+        self._epochs: dict[str, KnownEpoch] = {}
+
+    async def known_epoch(self, tenant_id: str) -> KnownEpoch:
+        """As this replica knows it: what a question sets out under."""
+        if tenant_id not in self._epochs:
+            async with self._pool.acquire() as connection:
+                self._epochs[tenant_id] = await store.known_epoch(connection, tenant_id)
+        return self._epochs[tenant_id]
 
     async def write_down(
         self,
@@ -53,8 +61,10 @@ class Settlement:
         holding: Holding,
         events: Sequence[ClaimedEvent],
         answer: Refused | Judged,
+        asked_under: KnownEpoch,
     ) -> None:
         """Only of rows that are still ours: an answer about a row whose lease is lost changes nothing."""
+        said = answer.epoch if isinstance(answer, Judged) else None
         async with holding.lock:
             ours = [event for event in events if event.id in holding]
             results = outcomes(
@@ -63,7 +73,7 @@ class Settlement:
             failures = [outcome.failure for outcome in results if outcome.failure]
             try:
                 async with self._pool.acquire() as connection, connection.transaction():
-                    settled = await settle(connection, results)
+                    settled = await settle(connection, results, said.answer if said else None)
                     known = await store.record_answer(
                         connection,
                         tenant_id,
@@ -72,12 +82,14 @@ class Settlement:
                         error_code=failures[-1].code if failures else None,
                         tally=_tally(ours, results, settled),
                     )
-                    if isinstance(answer, Judged) and answer.life is not None:
-                        await _hear(connection, tenant_id, known, answer.life)
-            except DeadAnswer as reason:
-                # The events are still in hand, and go back as they came.
+                    if said is not None:
+                        known = await _hear(connection, tenant_id, known, asked_under, said)
+            except StaleEpochResponse as reason:
+                # The events are still in hand, and go back as they came. The next question is asked under what is known now.
+                self._epochs.pop(tenant_id, None)
                 log.warning("answer_ignored", events=len(ours), reason=str(reason))
                 return
+            self._epochs[tenant_id] = known
             self._note(holding, results, settled)
         acked = {outcome.lease.id for outcome in results if outcome.status == "acked"} & settled
         await self._release_held([event for event in ours if event.id in acked])
@@ -179,17 +191,23 @@ class Settlement:
             log.error("events_dead_lettered", events=len(dead), event_ids=ids, codes=codes)
 
 
-async def _hear(connection: Connection, tenant_id: str, known: KnownLife, said: CloudLife) -> None:
-    """After the tenant's row is locked. An answer of a dead life settles nothing: its transaction is undone."""
-    speaker = heard(known, said)
-    if speaker is Speaker.DEAD:
-        raise DeadAnswer(f"the cloud answered under the epoch {said.epoch}, which {known.epoch} has followed")
-    if speaker is Speaker.NEW:
-        await store.begin_life(connection, tenant_id, said)
-        if said.resend_since is not None:
-            log.warning(
-                "cloud_epoch_changed", was=str(known.epoch), now=str(said.epoch), since=said.resend_since.isoformat()
-            )
+async def _hear(
+    connection: Connection, tenant_id: str, known: KnownEpoch, asked_under: KnownEpoch, said: CloudEpoch
+) -> KnownEpoch:
+    """After the tenant's row is locked. A stale answer settles nothing: its transaction is undone."""
+    speaker = judge(known, asked_under, said)
+    if speaker is Speaker.STALE:
+        raise StaleEpochResponse(f"the cloud answered under epoch {said.epoch}, and {known.epoch} may have followed it")
+    if speaker is Speaker.SAME:
+        known = known.after(said)
+        await store.record_heard(connection, tenant_id, said.answer, known)
+        return known
+    await store.begin_epoch(connection, tenant_id, said)
+    if known.epoch is not None:
+        log.warning(
+            "cloud_epoch_changed", was=str(known.epoch), now=str(said.epoch), resend_after=said.resend_after or 0
+        )
+    return KnownEpoch(said.epoch).after(said)
 
 
 def _last_acked(results: Sequence[Outcome]) -> UUID | None:

@@ -7,10 +7,12 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from farmiq.contracts.sync import CloudLife
+from farmiq.contracts.sync import CloudEpoch
 from farmiq.edge.sync_forwarder.breaker import Breaker
-from farmiq.edge.sync_forwarder.cloud_lives import KnownLife
+from farmiq.edge.sync_forwarder.cloud_epochs import KnownEpoch
 from farmiq.kit.postgres import Connection
+
+UNHEARD_SECONDS_MAX: Final = 86_400.0
 
 _BREAKERS: Final = """
 SELECT tenant_id, consecutive_failures, coalesce(paused_until > clock_timestamp(), false) AS is_paused
@@ -36,24 +38,47 @@ ON CONFLICT (tenant_id) DO UPDATE SET
   unreported_sent = s.unreported_sent + excluded.unreported_sent,
   unreported_acked = s.unreported_acked + excluded.unreported_acked,
   unreported_since = coalesce(s.unreported_since, excluded.unreported_since)
-RETURNING cloud_epoch AS epoch, cloud_began_at AS began_at
+RETURNING cloud_epoch AS epoch, heard_answer AS answer, heard_token AS token
 """
-# `resend_until` keeps what is acknowledged from now on out of it. A resending that has not ended is part of the new one.
-_BEGIN_LIFE: Final = """
+_HEARD: Final = """
 UPDATE sync_state SET
-  cloud_epoch = $2, cloud_began_at = $3,
-  resend_since = least($4::timestamptz, resend_since),
-  resend_until = CASE WHEN coalesce($4, resend_since) IS NOT NULL THEN clock_timestamp() END,
-  resend_after = CASE WHEN coalesce($4, resend_since) IS NOT NULL THEN '00000000-0000-0000-0000-000000000000'::uuid END
+  cloud_answer = greatest(cloud_answer, $2), heard_answer = $3, heard_token = $4, cloud_heard_at = clock_timestamp()
 WHERE tenant_id = $1
 """
+_KNOWN: Final = (
+    "SELECT cloud_epoch AS epoch, heard_answer AS answer, heard_token AS token FROM sync_state WHERE tenant_id = $1"
+)
+# The first epoch that is ever heard of has nothing to make good, unless the cloud itself says so. `resend_to` keeps what is
+# acknowledged from now on out of it. A resending that has not ended is part of the new one.
+_BEGIN_EPOCH: Final = """
+UPDATE sync_state AS s SET
+  cloud_epoch = $2, cloud_began_at = $3, cloud_answer = greatest(cloud_answer, $4), cloud_heard_at = clock_timestamp(),
+  heard_answer = coalesce($4, 0), heard_token = $7,
+  resend_from = CASE WHEN due.is_due THEN least(resend_from, coalesce($5, 0)) END,
+  resend_to = CASE WHEN due.is_due THEN greatest(resend_to, cloud_answer) END,
+  resend_after = CASE WHEN due.is_due THEN '00000000-0000-0000-0000-000000000000'::uuid END
+FROM (SELECT cloud_epoch IS NOT NULL OR resend_to IS NOT NULL OR $6 AS is_due FROM sync_state WHERE tenant_id = $1) AS due
+WHERE s.tenant_id = $1
+"""
 _LOCK_RESENDING: Final = """
-SELECT tenant_id, resend_since AS since, resend_until AS until, resend_after AS after FROM sync_state
-WHERE resend_until IS NOT NULL ORDER BY tenant_id LIMIT 1 FOR UPDATE SKIP LOCKED
+SELECT tenant_id, resend_from AS answers_from, resend_to AS answers_to, resend_after AS after FROM sync_state
+WHERE resend_to IS NOT NULL ORDER BY tenant_id LIMIT 1 FOR UPDATE SKIP LOCKED
 """
 _NOTE_RESENT: Final = "UPDATE sync_state SET resend_after = $2 WHERE tenant_id = $1"
 _END_RESENDING: Final = """
-UPDATE sync_state SET resend_since = NULL, resend_until = NULL, resend_after = NULL WHERE tenant_id = $1
+UPDATE sync_state SET resend_from = NULL, resend_to = NULL, resend_after = NULL WHERE tenant_id = $1
+"""
+# A cloud without epochs can't say that it went back.
+_UNSURE: Final = """
+SELECT tenant_id FROM sync_state
+WHERE cloud_epoch IS NOT NULL AND (resend_to IS NOT NULL
+  OR cloud_heard_at IS NULL OR abs(extract(epoch FROM clock_timestamp() - cloud_heard_at)) > $1)
+"""
+_UNHEARD: Final = """
+SELECT tenant_id FROM sync_state
+WHERE cloud_epoch IS NOT NULL AND consecutive_failures = 0
+  AND (cloud_heard_at IS NULL OR abs(extract(epoch FROM clock_timestamp() - cloud_heard_at)) >= $1)
+ORDER BY tenant_id
 """
 # The old values are the report: they are read under the lock that resets them. A tenant whose row is being written just now
 # has its turn at the next look.
@@ -121,11 +146,12 @@ class Tally(Struct, frozen=True):
 
 
 class Resending(Struct, frozen=True, kw_only=True):
-    """Events acknowledged from `since` to `until` go out again; those with an id up to `after` have been looked at."""
+    """Events that an answer later than `answers_from`, up to `answers_to`, has acknowledged go out again; those with an id up to
+    `after` have been looked at."""
 
     tenant_id: str
-    since: datetime
-    until: datetime
+    answers_from: int
+    answers_to: int
     after: UUID
 
 
@@ -156,19 +182,50 @@ async def record_answer(
     last_acked_id: UUID | None,
     error_code: str | None,
     tally: Tally,
-) -> KnownLife:
-    """The cloud answered, whatever it said about the events: the breaker closes. Returns which life of it was known until now;
+) -> KnownEpoch:
+    """The cloud answered, whatever it said about the events: the breaker closes. Returns which epoch of it was known until now;
     until the end of the transaction nobody else changes that."""
     row = await connection.fetchrow(
         _ANSWERED, tenant_id, batch_id, last_acked_id, error_code, tally.sent_count, tally.acked_count
     )
     assert row is not None  # noqa: S101 - an upsert that updates always returns its row
-    return KnownLife(row["epoch"], row["began_at"])
+    return KnownEpoch(row["epoch"], row["answer"], row["token"])
 
 
-async def begin_life(connection: Connection, tenant_id: str, life: CloudLife) -> None:
-    """From now on this life of the cloud counts, and what it lacks is to be sent again."""
-    await connection.execute(_BEGIN_LIFE, tenant_id, life.epoch, life.began_at, life.resend_since)
+async def record_heard(connection: Connection, tenant_id: str, answer: int | None, known: KnownEpoch) -> None:
+    """The cloud has given this answer under the epoch that is known."""
+    await connection.execute(_HEARD, tenant_id, answer, known.answer, known.token)
+
+
+async def known_epoch(connection: Connection, tenant_id: str) -> KnownEpoch:
+    row = await connection.fetchrow(_KNOWN, tenant_id)
+    return KnownEpoch() if row is None else KnownEpoch(row["epoch"], row["answer"], row["token"])
+
+
+async def begin_epoch(connection: Connection, tenant_id: str, said: CloudEpoch) -> None:
+    """From now on this epoch of the cloud counts, and what it lacks is to be sent again."""
+    is_due = said.resend_since is not None or said.resend_after is not None
+    await connection.execute(
+        _BEGIN_EPOCH,
+        tenant_id,
+        said.epoch,
+        said.began_at,
+        said.answer,
+        said.resend_after,
+        is_due,
+        said.tokens[-1] if said.tokens else None,
+    )
+
+
+async def unsure_tenants(connection: Connection) -> list[str]:
+    """Of whom nobody knows whether the cloud still has what it acknowledged: it has not been heard for a day, or it has lost
+    something, and that is still being sent again."""
+    return [row["tenant_id"] for row in await connection.fetch(_UNSURE, UNHEARD_SECONDS_MAX)]
+
+
+async def unheard_tenants(connection: Connection, *, seconds: float) -> list[str]:
+    """For whom the cloud has said nothing for that long, although it can be reached as far as is known."""
+    return [row["tenant_id"] for row in await connection.fetch(_UNHEARD, seconds)]
 
 
 async def lock_resending(connection: Connection) -> Resending | None:

@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from farmiq.cloud.ingestion import edges, main
 from farmiq.cloud.ingestion.expansion import Expansion
-from farmiq.cloud.ingestion.handlers import PartlyPublished, ingest
+from farmiq.cloud.ingestion.handlers import Asked, PartlyPublished, ingest
 from farmiq.cloud.ingestion.ownership import Owners
 from farmiq.cloud.ingestion.screening import screen
 from farmiq.cloud.telemetry_service import main as telemetry_service
@@ -139,14 +139,10 @@ async def test_a_batch_with_more_samples_than_one_request_may_expand_is_done_in_
     items = screen(edge, [pack(stream, first, first + 9) for first in (1, 11, 21, 31, 41)], lambda: "made-here")
     for remembered in (2, 4):
         with pytest.raises(PartlyPublished) as refusal:
-            await ingest(
-                cloud_pool, publisher, Owners(), items, Expansion(publisher, samples_max=25), understands_held=True
-            )
+            await ingest(cloud_pool, publisher, Owners(), items, Asked(), Expansion(publisher, samples_max=25))
         assert refusal.value.code == "too_many_samples"
         assert await cloud_pool.fetchval("SELECT count(*) FROM ingest_dedupe") == remembered
-    results = await ingest(
-        cloud_pool, publisher, Owners(), items, Expansion(publisher, samples_max=25), understands_held=True
-    )
+    results, _ = await ingest(cloud_pool, publisher, Owners(), items, Asked(), Expansion(publisher, samples_max=25))
     assert [result.status for result in results] == ["duplicate"] * 4 + ["accepted"]
     await publisher.stop()
     arrived = await take_all(amqp_url, bus.TELEMETRY_INGEST_QUEUE)

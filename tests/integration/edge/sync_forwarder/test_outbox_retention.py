@@ -21,9 +21,9 @@ async def test_only_what_the_cloud_has_had_for_long_enough_goes(edge_pool: Pool)
     )
     before = await count_by_status(edge_pool)
 
-    assert await run_now(edge_pool, retention, is_dry_run=True) == {"rows": 3}
+    assert await run_now(edge_pool, retention, is_dry_run=True) == {"rows": 3, "kept_tenants": 0}
     assert await count_by_status(edge_pool) == before
-    assert await run_now(edge_pool, retention) == {"rows": 3}
+    assert await run_now(edge_pool, retention) == {"rows": 3, "kept_tenants": 0}
     assert await count_by_status(edge_pool) == {"acked": 3, "dlq": 2}
 
 

@@ -21,6 +21,7 @@ from support.waiting import eventually
 
 __all__ = ["start_service"]  # a fixture
 EVENTS = 600
+SET_BACK = ("edge_answers", "ingest_dedupe")
 
 
 async def test_every_event_reaches_the_bus_though_the_entrance_is_killed_on_the_way(
@@ -65,6 +66,60 @@ async def test_every_event_reaches_the_bus_though_the_entrance_is_killed_on_the_
     assert {event.event_id for event in await take_all(amqp_url, bus.TELEMETRY_INGEST_QUEUE)} == set(ids)
     known = [row["event_id"] for row in await cloud_pool.fetch("SELECT event_id FROM ingest_dedupe")]
     assert sorted(known) == sorted(ids)
+
+
+async def test_a_cloud_that_lost_commits_without_a_word_gets_them_again(
+    edge_url: str,
+    edge_pool: Pool,
+    cloud_url: str,
+    cloud_pool: Pool,
+    new_vhost: NewVirtualHost,
+    start_service: StartService,
+) -> None:
+    """promise-cloud 11: its database is set back to a snapshot, and the edge has nothing new to send."""
+    amqp_url, token = new_vhost(), secrets.token_urlsafe(24)
+    async with cloud_pool.acquire() as connection:
+        await edges.register(connection, edge_cluster_id="edge-1", tenant_ids=["demo"], token=token)
+    entrance = await asyncio.to_thread(
+        start_service, "cloud-ingestion", {"DATABASE_URL": cloud_url, "AMQP_URL": amqp_url}
+    )
+    settings = {
+        "DATABASE_URL": edge_url,
+        "CLOUD_INGESTION_URL": f"{entrance.url}/api/v1/edge/batch",
+        "CLOUD_INGESTION_TOKEN": token,
+        "EDGE_CLUSTER_ID": "edge-1",
+        "SYNC_BATCH_EVENTS_SECONDS": "0",
+        "SYNC_EPOCH_SECONDS": "1",
+    }
+    kept, lost = [new_id() for _ in range(30)], [new_id() for _ in range(50)]
+
+    async def acked(count: int) -> bool:
+        return await count_by_status(edge_pool) == {"acked": count}
+
+    async def arrived() -> list[UUID]:
+        return sorted(event.event_id for event in await take_all(amqp_url, bus.TELEMETRY_INGEST_QUEUE))
+
+    async with running(serve, "edge-sync-forwarder", settings):
+        await write(edge_pool, kept)
+        await eventually(lambda: acked(30))
+        assert await arrived() == sorted(kept)
+        for table in SET_BACK:
+            await cloud_pool.execute(f"CREATE TABLE {table}_before AS SELECT * FROM {table}")  # noqa: S608 - a constant
+        await write(edge_pool, lost)
+        await eventually(lambda: acked(80))
+        assert await arrived() == sorted(lost)
+        async with cloud_pool.acquire() as connection, connection.transaction():
+            for table in SET_BACK:
+                await connection.execute(f"DELETE FROM {table}")  # noqa: S608 - a constant
+                await connection.execute(f"INSERT INTO {table} SELECT * FROM {table}_before")  # noqa: S608 - a constant
+
+        async def knows_all() -> bool:
+            known = await cloud_pool.fetch("SELECT event_id FROM ingest_dedupe")
+            return sorted(row["event_id"] for row in known) == sorted(kept + lost) and await acked(80)
+
+        await eventually(knows_all, seconds=30)
+    # Also what it remembers from before: its message may have been lost, and whoever has it recognises it.
+    assert await arrived() == sorted(kept + lost)
 
 
 async def write(pool: Pool, ids: list[UUID]) -> None:

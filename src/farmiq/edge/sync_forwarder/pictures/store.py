@@ -8,6 +8,7 @@ from uuid import UUID
 import asyncpg
 from msgspec import Struct
 
+from farmiq.edge.sync_forwarder.intake import follow_again
 from farmiq.edge.sync_forwarder.pictures.verdicts import Outcome
 from farmiq.kit.postgres import Connection
 from farmiq.outbox.verdicts import MESSAGE_LENGTH_MAX
@@ -55,7 +56,10 @@ UPDATE media_transfers SET
   state = $3, attempt_count = $4, next_attempt_at = clock_timestamp() + make_interval(secs => $5),
   lease_expires_at = NULL, last_error_code = $6, last_error_message = $7,
   failed_at = CASE WHEN $3 = 'failed' THEN clock_timestamp() END,
-  sent_at = CASE WHEN $3 = 'sent' THEN clock_timestamp() END, updated_at = clock_timestamp()
+  sent_at = CASE WHEN $3 = 'sent' THEN clock_timestamp() END,
+  sent_answer = CASE WHEN $3 = 'sent'
+                THEN (SELECT cloud_answer FROM sync_state WHERE sync_state.tenant_id = media_transfers.tenant_id) END,
+  updated_at = clock_timestamp()
 WHERE media_id = $1 AND claim_token = $2 AND state = 'sending'
 """
 _CHOSEN: Final = """
@@ -75,10 +79,10 @@ UPDATE media_transfers SET
 FROM unnest($1::text[], $2::uuid[]) AS wanted (tenant_id, media_id)
 WHERE media_transfers.media_id = wanted.media_id AND media_transfers.tenant_id = wanted.tenant_id AND state = 'sent'
 """
-_SEND_AGAIN_SINCE: Final = """
+_SEND_AGAIN_AFTER: Final = """
 UPDATE media_transfers SET
   state = 'pending', attempt_count = 0, next_attempt_at = clock_timestamp(), sent_at = NULL, updated_at = clock_timestamp()
-WHERE tenant_id = $1 AND state = 'sent' AND sent_at >= $2 AND sent_at < $3
+WHERE tenant_id = $1 AND state = 'sent' AND (sent_answer IS NULL OR sent_answer >= $2)
 """
 _FAILURES: Final = """
 SELECT tenant_id, last_error_code, count(*) AS pictures FROM media_transfers WHERE state = 'failed' GROUP BY 1, 2
@@ -109,14 +113,16 @@ _WHERE_OF_TENANT: Final[dict[State | None, str]] = {
 }
 _AMONG_THE_FIRST: Final = "SELECT * FROM ({rows}) AS looked_at WHERE tenant_id = $2 LIMIT $3"
 _NAMED: Final = "WHERE media_id = ANY ($1) ORDER BY media_id"
-_RETIRE: Final = """
-DELETE FROM media_transfers WHERE media_id = ANY (ARRAY(
-  SELECT media_id FROM media_transfers
-  WHERE state = 'sent' AND sent_at < statement_timestamp() - make_interval(days => $1) ORDER BY sent_at LIMIT $2))
+# As long as the picture is here, the cloud may ask for it: it may have lost it.
+_RETIRED: Final = """
+state = 'sent' AND sent_at < statement_timestamp() - make_interval(days => $1)
+AND NOT EXISTS (SELECT FROM media_objects AS m WHERE m.id = media_transfers.media_id AND m.tenant_id = media_transfers.tenant_id)
 """
-_RETIRABLE: Final = """
-SELECT count(*) FROM media_transfers WHERE state = 'sent' AND sent_at < statement_timestamp() - make_interval(days => $1)
-"""
+_RETIRE: Final = f"""
+DELETE FROM media_transfers WHERE (media_id, tenant_id) IN (
+  SELECT media_id, tenant_id FROM media_transfers WHERE {_RETIRED} ORDER BY sent_at LIMIT $2)
+"""  # noqa: S608 - the condition is the constant above
+_RETIRABLE: Final = f"SELECT count(*) FROM media_transfers WHERE {_RETIRED}"  # noqa: S608 - as above
 
 
 class Claimed(Struct, frozen=True, kw_only=True):
@@ -224,14 +230,16 @@ async def redrive(connection: Connection, chosen: Chosen) -> int:
 
 
 async def send_again(connection: Connection, wanted: Sequence[tuple[str, UUID]]) -> int:
-    """Of these tenants' pictures those that count as sent. What is under way or was given up stays as it is."""
+    """Of these tenants' pictures those that count as sent, and those that are here and have no row any more. What is under way or
+    was given up stays as it is."""
     tenant_ids, media_ids = [tenant_id for tenant_id, _ in wanted], [media_id for _, media_id in wanted]
-    return _count(await connection.execute(_SEND_AGAIN, tenant_ids, media_ids))
+    anew = await follow_again(connection, tenant_ids, media_ids)
+    return anew + _count(await connection.execute(_SEND_AGAIN, tenant_ids, media_ids))
 
 
-async def send_again_since(connection: Connection, tenant_id: str, since: datetime, until: datetime) -> int:
-    """What the cloud had in that time and may have lost. It is asked first, and says so of those that it has."""
-    return _count(await connection.execute(_SEND_AGAIN_SINCE, tenant_id, since, until))
+async def send_again_after(connection: Connection, tenant_id: str, answer: int) -> int:
+    """What the cloud got after that answer and may have lost. It is asked first, and says so of those that it has."""
+    return _count(await connection.execute(_SEND_AGAIN_AFTER, tenant_id, answer))
 
 
 async def count_chosen(connection: Connection, chosen: Chosen) -> int:
@@ -271,7 +279,7 @@ async def named(connection: Connection, media_ids: Sequence[UUID]) -> list[Trans
 
 
 async def retire(connection: Connection, *, retention_days: int, limit: int = 1000) -> int:
-    """Rows of pictures that have been in the cloud for that long. Returns how many it removed."""
+    """Rows of pictures that have been in the cloud for that long and are not here any more. Returns how many it removed."""
     return _count(await connection.execute(_RETIRE, retention_days, limit))
 
 

@@ -1,0 +1,22 @@
+-- The cloud counts its answers to this edge, one count a tenant. What it has lost of them, if it ever went back, is told by the number.
+-- acked_answer: the answer that acknowledged the event. NULL: not acknowledged yet, or by a cloud that did not count.
+ALTER TABLE sync_outbox ADD COLUMN acked_answer bigint;
+
+-- The same of a picture: the last answer before it was sent.
+ALTER TABLE media_transfers ADD COLUMN sent_answer bigint;
+
+-- cloud_answer: the greatest number that was written down. heard_answer, heard_token: the last answer that is known to stand in one
+-- row with all before it; cloud_heard_at: when there was one. resend_from, resend_to: what was acknowledged by the
+-- answers in between is sent again; resend_after says how far that has come.
+ALTER TABLE sync_state
+  ADD COLUMN cloud_answer   bigint NOT NULL DEFAULT 0,
+  ADD COLUMN heard_answer   bigint NOT NULL DEFAULT 0,
+  ADD COLUMN heard_token    integer,
+  ADD COLUMN cloud_heard_at timestamptz,
+  ADD COLUMN resend_from    bigint,
+  ADD COLUMN resend_to      bigint;
+
+-- One that is under way began at a time, and times are not gone by any more: it begins anew, with everything.
+UPDATE sync_state SET resend_from = 0, resend_to = 0, resend_after = '00000000-0000-0000-0000-000000000000'
+WHERE resend_until IS NOT NULL;
+-- resend_since and resend_until stay for a forwarder of the release before, which may still run: nothing reads them any more.
