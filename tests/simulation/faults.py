@@ -1,5 +1,6 @@
 """What breaks. Each kind is a method; it also arranges for its own end."""
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -7,11 +8,14 @@ from simulation import cloud_tables
 from simulation.broker import Hop
 from simulation.database import Database, Tables
 from simulation.edge import LEASE_SECONDS
+from simulation.machine import WRONG_CLOCKS, Machine
 from simulation.process import Process
 
 if TYPE_CHECKING:
     from simulation.world import Service, World
 
+
+DAY, YEAR = 86_400.0, 365 * 86_400.0
 
 AREAS: dict[str, tuple[str, ...]] = {
     "node": ("forwarder_killed", "agent_killed", "node_power_cut", "node_disk_troubled", "node_clock_jumped"),
@@ -24,7 +28,8 @@ AREAS: dict[str, tuple[str, ...]] = {
         "entrance_killed", "dedupe_database_crashed", "dedupe_database_troubled", "bus_crashed", "bus_troubled", "store_killed",
         "cloud_database_crashed", "cloud_database_troubled",
     ),
-    "cloud backups": ("cloud_backed_up", "cloud_restored", "cloud_set_back"),
+    "cloud backups": ("cloud_backed_up", "cloud_restored", "cloud_set_back", "bus_lost"),
+    "clocks": ("edge_clock_wrong", "cloud_clock_wrong", "edge_clock_right", "cloud_clock_right"),
 }  # fmt: skip
 """The kinds of faults, by where they happen. A seed picks some of the areas, and of each some kinds."""
 
@@ -47,7 +52,7 @@ class Faults:
         for service in world.services:
             if service.process is not None:
                 service.process.fuse = 0
-        for machine in (world.edge_machine, *(node.machine for node in world.nodes)):
+        for machine in (world.edge_machine, world.cloud_machine, *(node.machine for node in world.nodes)):
             machine.ahead_seconds = 0.0
 
     # The node
@@ -169,6 +174,29 @@ class Faults:
         self._world.edge_machine.ahead_seconds = self._chance.choice([-60.0, -1.0, 1.0, 30.0, 120.0])
         self._note(seconds=self._world.edge_machine.ahead_seconds)
 
+    # The clocks of edge and cloud, where nobody keeps them right
+
+    def edge_clock_wrong(self) -> None:
+        self._set_wrong(self._world.edge_machine)
+
+    def cloud_clock_wrong(self) -> None:
+        self._set_wrong(self._world.cloud_machine)
+
+    def edge_clock_right(self) -> None:
+        self._set_right(self._world.edge_machine)
+
+    def cloud_clock_right(self) -> None:
+        self._set_right(self._world.cloud_machine)
+
+    def _set_wrong(self, machine: Machine) -> None:
+        seconds = self._chance.choice([-YEAR, -DAY, -60.0, 60.0, DAY, YEAR])
+        machine.ahead_seconds = seconds if WRONG_CLOCKS else math.copysign(1.0, seconds)
+        self._note(seconds=machine.ahead_seconds)
+
+    def _set_right(self, machine: Machine) -> None:
+        machine.ahead_seconds = 0.0
+        self._note()
+
     # The way to the cloud, and the cloud
 
     def uplink_cut(self) -> None:
@@ -243,12 +271,35 @@ class Faults:
         world.bus.lose_all()
 
     def cloud_set_back(self) -> None:
-        """A snapshot, a disk that lied: nobody says that anything is missing. Of a moment when nothing was on the bus: what was
-        accepted before it and stored after it is missed by nobody, if no other event of its edge was accepted in between."""
-        if (backup := self._quiet_backup) is None:
+        """A snapshot, a disk that lied: nobody says that anything is missing. The edge finds out, because it has heard of an answer
+        since then. If it has not, only a moment will do when nothing was on the bus: what was accepted before it and stored
+        after it would be missed by nobody."""
+        heard = [state.heard_answer for state in self._world.edge_database.committed_tables()["sync_state"].values()]
+        backups = [
+            backup
+            for backup in self._cloud_backups
+            if all(row.answered < max(heard, default=0) for row in backup[0]["answers"].values())
+            and backup[0]["answers"]
+        ]
+        if self._quiet_backup is not None:
+            backups.append(self._quiet_backup)
+        if not backups:
             self.cloud_backed_up()
             return
-        self._put_back(*backup)
+        self._put_back(*self._chance.choice(backups))
+
+    def bus_lost(self) -> None:
+        """RabbitMQ lost its disk, and sooner or later a person has everything sent again: `farmiq cloud resend`."""
+        world = self._world
+        world.bus.lose_all()
+        world.ledger.cloud_went_back()
+
+        def resend() -> None:
+            dedupe = world.dedupe_database
+            dedupe.restore(cloud_tables.restored(dedupe.committed_tables(), world.new_id(), world.cloud_machine.now()))
+            dedupe.start()
+
+        self._back(resend)
 
     def _put_back(self, dedupe: Tables, stored: Tables) -> None:
         world = self._world

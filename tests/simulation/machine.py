@@ -5,6 +5,8 @@ from datetime import UTC, datetime, timedelta
 from farmiq.kit.clock import Clock
 from simulation.virtual_loop import VirtualLoop
 
+WRONG_CLOCKS = False
+"""Whether the clocks of edge and cloud jump by days and years. Not yet: rows that a clock ahead has written would wait for it."""
 START = datetime(2025, 1, 1, 10, 0, tzinfo=UTC)
 
 
