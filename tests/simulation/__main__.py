@@ -78,7 +78,8 @@ def _summary(rows: Iterable[dict[str, Any]]) -> str:
     sums = sums_of(rows)
     cpu_minutes = sums["cpu_seconds"] / 60
     return (
-        f"{sums['seeds']} seeds in {cpu_minutes:.1f} min of processor time ({sums['seeds'] / max(cpu_minutes, 1e-9):.0f} a minute):"
+        f"{sums['seeds']} seeds in {cpu_minutes:.1f} min of processor time"
+        f" ({sums['seeds'] / max(cpu_minutes, 1e-9):.0f} a minute):"
         f" {sums['faults']} faults, {sums['accepted']} samples accepted, {sums['in_cloud']} stored once in the cloud,"
         f" {sums['declared_lost']} declared lost, {sums['virtual_seconds'] / 3600:.1f} hours of virtual time"
     )
@@ -88,9 +89,9 @@ def _mutate(options: argparse.Namespace) -> int:
     """Every mutation that the tool can make, or so many of each function; goes on where an earlier run ended."""
     results, began = Results("mutations"), time.monotonic()
     chosen = mutations(options.of_each)
-    seeds = range(options.first, options.first + (options.seeds or SEEDS_OF_A_MUTATION))
-    say(f"{len(chosen)} mutations, up to {len(seeds)} seeds each: {results.path.name}")
-    for row in attack(chosen, seeds, results):
+    count = options.seeds or SEEDS_OF_A_MUTATION
+    say(f"{len(chosen)} mutations, up to {count} seeds each: {results.path.name}")
+    for row in attack(chosen, options.first, count, results):
         say(f"{row['state']:9} {row['seeds']:5} seeds  {row['where']} {row['key'].split(':', 1)[1]}")
         if row["state"] != "found":
             say("    " + row["diff"].replace("\n", "\n    "))

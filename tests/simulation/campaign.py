@@ -10,6 +10,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
+from simulation.mutants import seeds_for
 from simulation.mutator import Mutation
 from simulation.results import Results
 from simulation.world import Outcome, run
@@ -19,8 +20,8 @@ RUN_SECONDS_MAX = 120.0
 CRASHES_MAX = 5
 
 _BY_ITSELF = (
-    "TypeError(", "AttributeError(", "NameError(", "UnboundLocalError(", "KeyError(", "IndexError(", "ValueError(", "AssertionError(",
-    "a statement without a model",
+    "TypeError(", "AttributeError(", "NameError(", "UnboundLocalError(", "KeyError(", "IndexError(", "ValueError(",
+    "AssertionError(", "InvalidStateError(", "a statement without a model",
 )  # fmt: skip
 
 
@@ -42,29 +43,22 @@ def is_crash(broken: Sequence[str]) -> bool:
     return any(text in one for one in broken for text in _BY_ITSELF)
 
 
-def attack(mutations: Iterable[Mutation], seeds: Sequence[int], results: Results) -> Iterator[dict[str, Any]]:
-    """Each mutation with these seeds until one finds it. One that survived fewer seeds earlier goes on with the rest. `touched`:
-    how many of the seeds it has changed at all."""
-    digests: dict[int, str] = {}
+def attack(mutations: Iterable[Mutation], first: int, count: int, results: Results) -> Iterator[dict[str, Any]]:
+    """Each mutation with so many seeds until one finds it. One that survived fewer seeds earlier goes on with the rest."""
     for mutation in mutations:
-        known = results.rows.get(mutation.name)
-        if known is not None and (known["state"] != "survived" or known["seeds"] >= len(seeds)):
+        known = results.rows.get(mutation.name, {"state": "survived", "seeds": 0})
+        if known["state"] != "survived" or known["seeds"] >= count:
             continue
-        row = {
-            "key": mutation.name, "where": mutation.where, "diff": mutation.diff,
-            **_attacked(mutation, seeds[known["seeds"] if known else 0 :], digests),
-        }  # fmt: skip
-        for name in ("seeds", "touched"):
-            row[name] += known[name] if known else 0
+        seeds = seeds_for(mutation, first, count)[known["seeds"] :]
+        verdict = _attacked(mutation, seeds)
+        verdict["seeds"] += known["seeds"]
+        row = {"key": mutation.name, "where": mutation.where, "diff": mutation.diff, **verdict}
         results.add(row)
         yield row
 
 
-def _attacked(mutation: Mutation, seeds: Sequence[int], digests: dict[int, str]) -> dict[str, Any]:
+def _attacked(mutation: Mutation, seeds: Sequence[int]) -> dict[str, Any]:
     """In a process of its own: a mutation may never come to an end, or eat the memory."""
-    for seed in seeds:
-        if seed not in digests:
-            digests[seed] = run(seed).digest
     here, there = get_context("fork").Pipe(duplex=False)
     child = os.fork()
     if child == 0:
@@ -73,40 +67,34 @@ def _attacked(mutation: Mutation, seeds: Sequence[int], digests: dict[int, str])
             _in_child(mutation, seeds, there)
         os._exit(0)
     there.close()
-    crashes = done = touched = 0
-    state, seed, broken = "survived", None, ""
     try:
-        while here.poll(RUN_SECONDS_MAX):
-            seed_run, digest, seen = here.recv()
-            if seed_run is None:
-                break
-            done += 1
-            touched += digest != digests.get(seed_run)
-            if is_crash(seen):
-                crashes += 1
-                if crashes == CRASHES_MAX:
-                    state, seed, broken = "crashed", seed_run, seen[0]
-                    break
-            elif seen:
-                state, seed, broken = "found", seed_run, seen[0]
-                break
-        else:
-            state = "hung"
-    except EOFError:
-        state = "hung"
+        return _verdict(here)
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         here.close()
-    if state == "survived" and crashes:
-        state = "crashed"
-    return {"state": state, "seed": seed, "seeds": done, "touched": touched, "broken": broken[:300]}
+
+
+def _verdict(runs: Connection) -> dict[str, Any]:
+    done = crashes = 0
+    while runs.poll(RUN_SECONDS_MAX):
+        try:
+            seed, broken = runs.recv()
+        except EOFError:
+            break
+        if seed is None:
+            return {"state": "crashed" if crashes else "survived", "seed": None, "seeds": done, "broken": ""}
+        done += 1
+        crashes += is_crash(broken)
+        if crashes == CRASHES_MAX or (broken and not is_crash(broken)):
+            state = "crashed" if is_crash(broken) else "found"
+            return {"state": state, "seed": seed, "seeds": done, "broken": broken[0][:300]}
+    return {"state": "hung", "seed": None, "seeds": done, "broken": ""}
 
 
 def _in_child(mutation: Mutation, seeds: Sequence[int], there: Connection) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     with mutation.applied():
         for seed in seeds:
-            outcome = run(seed)
-            there.send((seed, outcome.digest, outcome.broken))
-    there.send((None, "", []))
+            there.send((seed, run(seed).broken))
+    there.send((None, []))

@@ -271,7 +271,7 @@ class Faults:
         world.bus.lose_all()
 
     def cloud_set_back(self) -> None:
-        """A snapshot, a disk that lied: nobody says that anything is missing. The edge finds out, because it has heard of an answer
+        """A snapshot, a disk that lied: nobody says that anything is missing. The edge finds out, because it has had an answer
         since then. If it has not, only a moment will do when nothing was on the bus: what was accepted before it and stored
         after it would be missed by nobody."""
         heard = [state.heard_answer for state in self._world.edge_database.committed_tables()["sync_state"].values()]

@@ -86,7 +86,7 @@ class Mutation:
     def fits(self) -> bool:
         """Whether it can be put in place of the function's own code: a name of an outer function must not have gone."""
         before = _live(self.module, self.function).__code__
-        return self._code(before).co_freevars == before.co_freevars
+        return not before.co_freevars or self._code(before).co_freevars == before.co_freevars
 
     def _changed(self) -> Function:
         function = copy.deepcopy(_functions(self.module)[self.function])

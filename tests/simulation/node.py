@@ -52,35 +52,31 @@ class WatchedSpool(Spool):
         cap_bytes = used_bytes if is_disk_full else limits.max_spool_bytes
         plan = self._make_room(growth_bytes, is_disk_full=is_disk_full)
         left_bytes = self._catalogue.used_bytes() + growth_bytes
-        used_bytes = left_bytes + sum(segment.size_bytes for segment in plan.doomed)
-        for segment in sorted(plan.doomed, key=lambda segment: segment.first_seq):
-            if segment in plan.lost and used_bytes <= cap_bytes:
-                self.needless.append(
-                    f"{segment.path.name} was dropped for the cap, with {used_bytes} of {cap_bytes} bytes"
-                )
-            if segment in plan.aged and limits.max_spool_seconds is None:
-                self.needless.append(f"{segment.path.name} was dropped for its age, and there is no limit")
-            if (segment in plan.acked) != (segment.last_seq <= acked_seq):
-                self.needless.append(f"{segment.path.name} went as if it were the edge's, whose mark is {acked_seq}")
-            used_bytes -= segment.size_bytes
+        self._check_need(plan, left_bytes, cap_bytes, acked_seq)
         held = self._catalogue.deletable
         spare_bytes = sum(segment.size_bytes for segment in held if segment.last_seq <= acked_seq)
+        oldest_seconds = max(self._keeper._ages.held_seconds(held), default=0.0)
         if held and left_bytes > cap_bytes:
             self.needless.append(f"{left_bytes} bytes are kept, the cap is {cap_bytes}")
         if spare_bytes > limits.keep_acked_bytes:
-            self.needless.append(
-                f"{spare_bytes} acknowledged bytes are kept, and at most {limits.keep_acked_bytes} should be"
-            )
-        if (
-            plan.acked
-            and held
-            and spare_bytes + plan.acked[-1].size_bytes <= limits.keep_acked_bytes
-            and not (
-                plan.aged or plan.lost or used_bytes + plan.acked[-1].size_bytes > cap_bytes or limits.max_spool_seconds
-            )
-        ):
-            self.needless.append(f"{plan.acked[-1].path.name} went, which a restored edge may ask for")
+            self.needless.append(f"{spare_bytes} acknowledged bytes are kept, {limits.keep_acked_bytes} may be")
+        if limits.max_spool_seconds is not None and oldest_seconds > limits.max_spool_seconds:
+            self.needless.append(f"{oldest_seconds:.1f} s are kept, {limits.max_spool_seconds} may be")
         return plan
+
+    def _check_need(self, plan: Plan, left_bytes: int, cap_bytes: int, acked_seq: int) -> None:
+        """What went, from the last one back: would there have been room for it?"""
+        limits = self._keeper.limits
+        acked_bytes = sum(one.size_bytes for one in self._catalogue.deletable if one.last_seq <= acked_seq)
+        for segment in sorted(plan.doomed, key=lambda one: one.first_seq, reverse=True):
+            is_acked = segment.last_seq <= acked_seq
+            left_bytes += segment.size_bytes
+            acked_bytes += segment.size_bytes if is_acked else 0
+            is_spare = is_acked and acked_bytes > limits.keep_acked_bytes
+            if (segment in plan.acked) != is_acked:
+                self.needless.append(f"{segment.path.name} went as if it were the edge's, whose mark is {acked_seq}")
+            if left_bytes <= cap_bytes and limits.max_spool_seconds is None and not is_spare:
+                self.needless.append(f"{segment.path.name} went, with {left_bytes} of {cap_bytes} bytes")
 
     def append_many(self, samples: Iterable[SampleFields]) -> Range | None:
         given = list(samples)

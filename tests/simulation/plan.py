@@ -34,6 +34,7 @@ class Plan:
     resend_seconds: int
     limits: Limits
     has_disk_errors: bool
+    is_scarce: bool
     kinds: tuple[str, ...]
 
 
@@ -65,6 +66,7 @@ def draw(chance: Chance, areas: Mapping[str, Sequence[str]]) -> Plan:
         resend_seconds=chance.choice([2, 15]),
         limits=limits,
         has_disk_errors=chance.happens(0.3),
+        is_scarce=is_scarce,
         kinds=_some_kinds(chance, areas),
     )
 

@@ -39,10 +39,10 @@ class Results:
         self.path = FOLDER / f"{name}-{state()}.jsonl"
         self.rows: dict[Any, dict[str, Any]] = {}
         if self.path.exists():
-            for line in self.path.read_text().splitlines(keepends=True):
-                if line.endswith("\n"):
-                    row = json.loads(line)
-                    self.rows[row["key"]] = row
+            whole, _, half = self.path.read_text().rpartition("\n")
+            if half:
+                self.path.write_text(f"{whole}\n" if whole else "")
+            self.rows = {row["key"]: row for row in map(json.loads, whole.splitlines())}
 
     def add(self, row: Mapping[str, Any]) -> None:
         self.rows[row["key"]] = dict(row)
