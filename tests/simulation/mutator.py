@@ -1,8 +1,8 @@
 """Mutations of our own code, made from its syntax: each is one small change in one function of a listed module.
 
-What is changed: comparisons (`<` and `<=`, `==` and `!=`), the clauses of a condition, guards and filters that are left out, `min`
-and `max`, the order of two steps, a step that is left out, and the end of a transaction. A statement of SQL is changed in the model
-that stands for it.
+What is changed: comparisons (`<` and `<=`, `==` and `!=`), the clauses of a condition, guards and filters that are left out,
+`min` and `max`, the order of two steps, a step that is left out, and the end of a transaction. A statement of SQL is changed in
+the model that stands for it.
 
 A mutation is applied by giving the function other code: whoever imported it, runs it. So it costs nothing and is undone at once.
 """

@@ -20,7 +20,7 @@ from simulation.machine import WRONG_CLOCKS
 
 append = import_module("farmiq.outbox.append")  # the package gives its name to the function
 
-_AHEAD = timedelta(hours=2)
+AHEAD_SECONDS = 7200.0
 _LATEST = datetime.max.replace(tzinfo=UTC)
 _IN_FLIGHT = ("claimed", "sending")
 
@@ -139,11 +139,6 @@ def _claimed(row: OutboxRow) -> Row:
     return Row((name, told[name]) for name in ClaimedEvent.__struct_fields__)
 
 
-def _is_due(moment: datetime, now: datetime) -> bool:
-    """`kit/due_times.py`: what lies further ahead than anything that is ever written was written by a clock that was ahead."""
-    return moment <= now or (WRONG_CLOCKS and moment > now + _AHEAD)
-
-
 def _sending(database: Database, ids: Sequence[UUID], tenants: Sequence[str], tokens: Sequence[int]) -> int:
     held = _held(database, ids, tenants, tokens)
     for row in held:
@@ -259,6 +254,10 @@ def _due(database: Database) -> list[Row]:
     moments = [row.next_attempt_at for row in rows if row.status == "pending" and row.parked]
     moments += [row.lease_expires_at or database.now for row in rows if row.status in _IN_FLIGHT]
     return [Row(due=(min(moments) - database.now).total_seconds() if moments else None)]
+
+
+def _is_due(moment: datetime, now: datetime) -> bool:
+    return moment <= now or (WRONG_CLOCKS and moment > now + timedelta(seconds=AHEAD_SECONDS))
 
 
 # Whether a tenant may send

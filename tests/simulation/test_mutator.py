@@ -27,7 +27,7 @@ def test_a_mutation_changes_the_function_for_everybody_and_is_undone() -> None:
         assert contiguous_to([(1, 5)]) == 0
     assert contiguous_to([(1, 5)]) == 4
     assert mutation.where.startswith("src/farmiq/timeseries/coverage.py:")
-    assert mutation.diff.splitlines()[0].startswith("-") and mutation.diff.splitlines()[1].startswith("+")
+    assert [line[0] for line in mutation.diff.splitlines()] == ["-", "+"]
 
 
 def test_steps_are_swapped_only_where_neither_needs_the_other() -> None:
