@@ -97,7 +97,7 @@ def _mutate(options: argparse.Namespace) -> int:
             say("    " + row["diff"].replace("\n", "\n    "))
         if options.minutes is not None and time.monotonic() - began > options.minutes * 60:
             break
-    states = Counter(row["state"] for one in chosen if (row := results.rows.get(one.name)) is not None)
+    states = Counter(results.rows[one.name]["state"] for one in chosen if one.name in results.rows)
     judged = states["found"] + states["survived"]
     say(
         f"{judged} of {len(chosen)} mutations judged: {states['found']} found, {states['survived']} survived;"

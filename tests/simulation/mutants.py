@@ -12,18 +12,27 @@ from simulation.faults import AREAS
 from simulation.mutator import Mutation, mutations_of
 from simulation.plan import Plan, draw
 
+KINDS_MAX = 14
+
 
 @dataclass(frozen=True)
 class Part:
     """Functions of one part of the way. What needs a fault to matter is looked for in seeds with such faults: one of each of
-    `faults`, and a spool that is `scarce`."""
+    `faults`, a spool that is `scarce` or has an age limit, so many `forwarders`."""
 
     functions: Mapping[str, Sequence[str]]
     faults: tuple[frozenset[str], ...]
     scarce: bool = False
+    aging: bool = False
+    forwarders: int = 1
 
     def is_for(self, plan: Plan) -> bool:
-        return all(kinds & {*plan.kinds} for kinds in self.faults) and (plan.is_scarce or not self.scarce)
+        """Not too many kinds, so that those come often."""
+        if len(plan.kinds) > KINDS_MAX or plan.forwarders < self.forwarders:
+            return False
+        if (self.scarce and not plan.is_scarce) or (self.aging and plan.limits.max_spool_seconds is None):
+            return False
+        return all(kinds & {*plan.kinds} for kinds in self.faults)
 
 
 _AWAY = frozenset({"hop_cut", "broker_crashed", "gateway_killed"})
@@ -31,7 +40,8 @@ _EDGE_RESTORED = frozenset({"edge_restored"})
 _NODE = frozenset({"node_power_cut", "forwarder_killed"})
 _GATEWAY = frozenset({"gateway_killed", "edge_database_crashed", "edge_database_troubled"})
 _REPEATED = frozenset({"broker_repeated", "broker_crashed", "line_cut"})
-_STOPPED = frozenset({"sync_forwarder_stopped", "uplink_troubled"})
+_STOPPED = frozenset({"sync_forwarder_stopped"})
+_OUTBOX = frozenset({"sync_forwarder_stopped", "sync_forwarder_killed", "uplink_troubled"})
 _CLOUD_WENT_BACK = frozenset({"cloud_restored", "cloud_set_back", "bus_lost"})
 _CLOUD = frozenset({"bus_troubled", "entrance_killed", "dedupe_database_troubled", "store_killed"})
 
@@ -41,12 +51,12 @@ PARTS = (
     Part(
         {
             "farmiq.spool.keeper": ("Keeper._delete", "Keeper._declare_dropped"),
-            "farmiq.spool.retention": ("plan",),
             "farmiq.spool.ranges": ("merged", "without"),
         },
         (_AWAY, _NODE),
         scarce=True,
     ),
+    Part({"farmiq.spool.retention": ("plan",)}, (_AWAY,), scarce=True, aging=True),
     Part(
         {
             "farmiq.spool.keeper": ("Keeper.acknowledge", "Keeper.go_back", "Keeper._declare_not_kept"),
@@ -86,6 +96,7 @@ PARTS = (
             "simulation.outbox_tables": ("_claim", "_held", "_acked", "_expired", "_promote"),
         },
         (_STOPPED,),
+        forwarders=2,
     ),
     Part(
         {
@@ -96,7 +107,7 @@ PARTS = (
             "simulation.outbox_tables": ("_heard", "_begin_epoch", "_resend"),
             "simulation.cloud_tables": ("_may_be_lost", "_passed_on", "_know", "_went_back", "_answer", "_earlier"),
         },
-        (_STOPPED, _CLOUD_WENT_BACK),
+        (_OUTBOX, _CLOUD_WENT_BACK),
     ),
     Part(
         {

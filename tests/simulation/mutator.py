@@ -109,7 +109,7 @@ class Mutation:
         return next(
             code
             for code in _codes(compiled)
-            if (code.co_qualname, code.co_name) == (before.co_qualname, before.co_name)  # type: ignore[attr-defined]  # of 3.11
+            if (code.co_qualname, code.co_name) == (before.co_qualname, before.co_name)
         )
 
 
