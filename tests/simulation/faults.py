@@ -262,11 +262,12 @@ class Faults:
 
     def cloud_restored(self) -> None:
         """On another machine: what was on the bus is gone with the old one."""
-        if not self._cloud_backups:
+        backups = [backup for backup in self._cloud_backups if self._is_behind(backup[0])]
+        if not backups:
             self.cloud_backed_up()
             return
         world = self._world
-        dedupe, stored = self._chance.choice(self._cloud_backups)
+        dedupe, stored = self._chance.choice(backups)
         self._put_back(cloud_tables.restored(dedupe, world.new_id(), world.cloud_machine.now()), stored)
         world.bus.lose_all()
 
@@ -274,19 +275,25 @@ class Faults:
         """A snapshot, a disk that lied: nobody says that anything is missing. The edge finds out, because it has had an answer
         since then. If it has not, only a moment will do when nothing was on the bus: what was accepted before it and stored
         after it would be missed by nobody."""
-        heard = [state.heard_answer for state in self._world.edge_database.committed_tables()["sync_state"].values()]
+        states = self._world.edge_database.committed_tables()["sync_state"].values()
+        heard = max((state.heard_answer for state in states), default=0)
         backups = [
             backup
             for backup in self._cloud_backups
-            if all(row.answered < max(heard, default=0) for row in backup[0]["answers"].values())
-            and backup[0]["answers"]
+            if all(row.answered < heard for row in backup[0]["answers"].values())
         ]
-        if self._quiet_backup is not None:
-            backups.append(self._quiet_backup)
+        backups = [backup for backup in [*backups, self._quiet_backup] if backup and self._is_behind(backup[0])]
         if not backups:
             self.cloud_backed_up()
             return
         self._put_back(*self._chance.choice(backups))
+
+    def _is_behind(self, dedupe: Tables) -> bool:
+        """Something was answered since: else nothing is lost, and nothing is tried."""
+        now = self._world.dedupe_database.committed_tables()["answers"]
+        return any(
+            key not in dedupe["answers"] or dedupe["answers"][key].answered < row.answered for key, row in now.items()
+        )
 
     def bus_lost(self) -> None:
         """RabbitMQ lost its disk, and sooner or later a person has everything sent again: `farmiq cloud resend`."""
@@ -311,7 +318,9 @@ class Faults:
             world.dedupe_database.start()
             world.cloud_database.start()
 
-        self._back(heal)
+        seconds = self._chance.seconds(0.2, 5.0)  # soon, so that there are answers from it before it goes back again
+        self._note(back_in=round(seconds, 1))
+        world.later(seconds, heal)
 
     # How they are done
 

@@ -4,11 +4,12 @@ Every seed leaves most kinds of faults out. What goes wrong only while nothing e
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from farmiq.spool import Limits
 from simulation.chance import Chance
 
+CHAOS_SECONDS_MAX = 40.0
 SEGMENT_BYTES = 4096  # 89 samples
 _TOGETHER = (
     ["node", "lines", "backups"],  # an edge that forgets, while its words are still under way
@@ -50,7 +51,7 @@ def draw(chance: Chance, areas: Mapping[str, Sequence[str]]) -> Plan:
         assured_bytes=segments * SEGMENT_BYTES,
         max_spool_seconds=chance.choice([None, None, None, 5.0, 30.0]),
     )
-    return Plan(
+    plan = Plan(
         nodes=chance.choice([1, 1, 1, 2]),
         gateways=chance.choice([1, 2]),
         forwarders=chance.choice([1, 2]),
@@ -58,7 +59,7 @@ def draw(chance: Chance, areas: Mapping[str, Sequence[str]]) -> Plan:
         stores=chance.choice([1, 2]),
         sample_seconds=0.5 if is_scarce else chance.choice([0.5, 1.0, 3.0]),
         burst=10 if is_scarce else chance.choice([1, 4, 15]),
-        chaos_seconds=chance.choice([8.0, 16.0, 40.0]),
+        chaos_seconds=chance.choice([8.0, 16.0, CHAOS_SECONDS_MAX]),
         fault_seconds=chance.choice([0.3, 1.0, 3.0]),
         batch_samples=chance.choice([7, 30, 100]),
         replay_messages_per_second=chance.choice([20, 2000]),
@@ -69,6 +70,8 @@ def draw(chance: Chance, areas: Mapping[str, Sequence[str]]) -> Plan:
         is_scarce=is_scarce,
         kinds=_some_kinds(chance, areas),
     )
+    # It has to be answered, backed up and answered again before there is anything to lose.
+    return replace(plan, chaos_seconds=CHAOS_SECONDS_MAX) if {*plan.kinds} & {*areas["cloud backups"]} else plan
 
 
 def _some_kinds(chance: Chance, areas: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
