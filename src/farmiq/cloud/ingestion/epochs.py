@@ -144,9 +144,14 @@ async def count_of(connection: Connection, tenant_id: str, edge_cluster_id: str,
 
 
 def is_known(heard: HeardAnswer, answered: int, tokens: Sequence[int]) -> bool:
-    """Whether this database has given that very answer. Of one that it has no token of any more, nobody knows."""
+    """Whether this database has given that answer.
+
+    It no longer has the token of one that lies far back: then the request was long on its way, past others of the same edge. Had
+    this database gone back, the first of those would have named an answer that is not counted here."""
     place = len(tokens) - 1 - (answered - heard.answer)
-    return 0 <= place < len(tokens) and tokens[place] == heard.token
+    if place < 0:
+        return len(tokens) == ANSWER_TOKENS_MAX
+    return place < len(tokens) and tokens[place] == heard.token
 
 
 async def number_answer(

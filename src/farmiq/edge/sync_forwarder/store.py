@@ -74,9 +74,11 @@ SELECT tenant_id FROM sync_state
 WHERE cloud_epoch IS NOT NULL AND (resend_to IS NOT NULL
   OR cloud_heard_at IS NULL OR abs(extract(epoch FROM clock_timestamp() - cloud_heard_at)) > $1)
 """
+# While events wait, the one probe of a pause asks. A pause that has ended without one has nothing to send.
 _UNHEARD: Final = """
 SELECT tenant_id FROM sync_state
-WHERE cloud_epoch IS NOT NULL AND consecutive_failures = 0
+WHERE cloud_epoch IS NOT NULL AND (consecutive_failures = 0
+  OR NOT coalesce(paused_until BETWEEN clock_timestamp() AND clock_timestamp() + interval '1 day', false))
   AND (cloud_heard_at IS NULL OR abs(extract(epoch FROM clock_timestamp() - cloud_heard_at)) >= $1)
 ORDER BY tenant_id
 """
