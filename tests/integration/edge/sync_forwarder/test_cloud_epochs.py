@@ -88,7 +88,7 @@ async def test_what_a_restored_cloud_lacks_is_sent_again_once(
 
         await eventually(resent)
         await eventually(is_over, what="the resending to end")
-        assert await resend_page(edge_pool) is None
+        assert await resend_page(edge_pool, datetime.now(UTC)) is None
     states = {
         row["media_id"]: row["state"] for row in await edge_pool.fetch("SELECT media_id, state FROM media_transfers")
     }
@@ -145,7 +145,7 @@ async def test_no_clock_decides_what_is_sent_again(edge_pool: Pool) -> None:
             "INSERT INTO sync_state (tenant_id, cloud_epoch, cloud_answer) VALUES ('demo', $1, 9)", uuid4()
         )
         await store.begin_epoch(connection, "demo", after(None))
-    while await resend_page(edge_pool) is not None:
+    while await resend_page(edge_pool, datetime.now(UTC)) is not None:
         pass
     rows = {row["id"]: row["status"] for row in await edge_pool.fetch("SELECT id, status FROM sync_outbox")}
     assert {name: {rows[one] for one in some} for name, some in ids.items()} == {name: {"pending"} for name in ids}
