@@ -70,7 +70,9 @@ async def test_a_restored_cloud_takes_again_what_it_had_seen_since_the_backup(
     await cloud_pool.expire_connections()
 
     # promise-cloud 7: the replaced database began its epoch on a machine whose clock was ahead, after the backup was taken.
-    ahead = await cloud_pool.fetchval("UPDATE edge_answers SET began_at = now() + interval '5 hours' RETURNING began_at")
+    ahead = await cloud_pool.fetchval(
+        "UPDATE edge_answers SET began_at = now() + interval '5 hours' RETURNING began_at"
+    )
     await cloud_pool.expire_connections()
 
     restored = await restore(place, tmp_path / "backup", quietly, is_replacing=True)

@@ -100,9 +100,7 @@ async def test_no_picture_goes_while_the_cloud_may_have_lost_it(edge_pool: Pool,
     """promise-cloud 3: it was sent, and the cloud has not been heard for a day, or gets again what it lost."""
     media_id = await stored(scale, edge_pool, LONG_AGO)
     tenant_id = await edge_pool.fetchval("SELECT tenant_id FROM media_objects")
-    await edge_pool.execute(
-        "INSERT INTO sync_state (tenant_id, cloud_epoch) VALUES ($1, gen_random_uuid())", tenant_id
-    )
+    await edge_pool.execute("INSERT INTO sync_state (tenant_id, cloud_epoch) VALUES ($1, gen_random_uuid())", tenant_id)
     for state in ("cloud_heard_at = now() - interval '25 hours'", "cloud_heard_at = now(), resend_to = 9"):
         await edge_pool.execute(f"UPDATE sync_state SET {state}")  # noqa: S608 - the two above
         assert (await run(edge_pool, s3))["held_for_sync"] == 1

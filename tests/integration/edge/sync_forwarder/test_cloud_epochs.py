@@ -172,7 +172,8 @@ async def test_an_edge_that_has_nothing_to_send_hears_of_it_too(
 
 async def test_what_the_cloud_may_have_lost_is_not_retired(edge_pool: Pool) -> None:
     """promise-cloud 3: it was acknowledged long ago, and nobody has heard since whether the cloud still has it."""
-    retention = next(job for job in jobs({"OUTBOX_RETENTION_DAYS": "7"}) if job.name == "outbox-retention")
+    settings = {"OUTBOX_RETENTION_DAYS": "7", "OUTBOX_EVENT_RETENTION_DAYS": "7"}
+    retention = next(job for job in jobs(settings) if job.name == "outbox-retention")
     await acknowledged(edge_pool, 3, datetime.now(UTC) - timedelta(days=8))
     await edge_pool.execute("INSERT INTO sync_state (tenant_id, cloud_epoch) VALUES ('demo', $1)", uuid4())
     for heard_at in (None, timedelta(days=-2), timedelta(days=2)):

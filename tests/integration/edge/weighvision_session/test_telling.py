@@ -16,6 +16,7 @@ from farmiq.edge.weighvision_session.views import view_of
 from farmiq.kit.postgres import Pool
 from support.session_rows import open_alerts, told_of
 from support.station import Edge
+from support.stored_months import settle_outbox
 from support.weighing import ELSEWHERE, STATION, Weighing, presign, register_stations, store_picture
 
 ENDS = (event_types.SESSION_FINALIZED, event_types.SESSION_CANCELLED)
@@ -113,8 +114,10 @@ async def test_a_restored_edge_tells_the_end_above_all_that_was_told_before(edge
     edge.wait(minutes=1)
     await edge.look()
     [(first_id, first)] = await ends(edge, weighing)
+    await settle_outbox(edge.pool, "claimed", "acked")
     await edge.pool.execute("DELETE FROM sync_outbox")
     await edge.pool.execute("DELETE FROM weight_sessions")
+    await edge.pool.execute("DELETE FROM ingress_dedupe")
     await edge.pool.execute(
         "INSERT INTO sync_state (tenant_id, cloud_epoch, cloud_answer, cloud_heard_at)"
         " VALUES ('demo', gen_random_uuid(), 3, now())"
