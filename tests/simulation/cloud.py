@@ -43,6 +43,9 @@ async def serve_ingestion(world: "World") -> None:
         except Transient as error:
             world.trace.note("batch_deferred_by_cloud", code=error.code)
             return Answer(503, {"retry-after": "5"}, b"")
+        except Exception as error:  # noqa: BLE001 - the server would answer it too; nobody has foreseen it
+            world.failures.append(f"the entrance failed: [{error!r}]")
+            return Answer(500, {}, b"")
         return Answer(200, {}, encode(answer_of(batch.batch_id, results, epoch)))
 
     process = PROCESS.get()

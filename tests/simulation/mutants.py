@@ -41,7 +41,6 @@ _NODE = frozenset({"node_power_cut", "forwarder_killed"})
 _GATEWAY = frozenset({"gateway_killed", "edge_database_crashed", "edge_database_troubled"})
 _REPEATED = frozenset({"broker_repeated", "broker_crashed", "line_cut"})
 _STOPPED = frozenset({"sync_forwarder_stopped"})
-_OUTBOX = frozenset({"sync_forwarder_stopped", "sync_forwarder_killed", "uplink_troubled"})
 _CLOUD_WENT_BACK = frozenset({"cloud_restored", "cloud_set_back", "bus_lost"})
 _CLOUD = frozenset({"bus_troubled", "entrance_killed", "dedupe_database_troubled", "store_killed"})
 
@@ -107,7 +106,7 @@ PARTS = (
             "simulation.outbox_tables": ("_heard", "_begin_epoch", "_resend"),
             "simulation.cloud_tables": ("_may_be_lost", "_passed_on", "_know", "_went_back", "_answer", "_earlier"),
         },
-        (_OUTBOX, _CLOUD_WENT_BACK),
+        (_CLOUD_WENT_BACK,),
     ),
     Part(
         {

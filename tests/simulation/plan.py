@@ -14,6 +14,7 @@ SEGMENT_BYTES = 4096  # 89 samples
 _TOGETHER = (
     ["node", "lines", "backups"],  # an edge that forgets, while its words are still under way
     ["outbox", "cloud", "cloud backups"],  # the same of the cloud
+    ["cloud backups"],  # and nothing else, so that there is something to lose each time
     ["lines", "gateway"],  # an edge that is away for longer than the spool lasts
 )
 
