@@ -14,7 +14,7 @@ PAGE_PAUSE_SECONDS: Final = 0.1
 
 async def retire_acknowledged(settings: OutboxRetentionSettings, work: Work) -> Report:
     """Rows that are pending or on their way are never touched; dead letters stay until a person has decided."""
-    retention_days = settings.outbox_retention_days
+    retention_days = work.days(settings.outbox_retention_days)
     # As long as nobody knows whether the cloud still has them, these rows may be all there is.
     kept = await store.unsure_tenants(work.connection)
     if work.is_dry_run:
@@ -32,7 +32,7 @@ async def retire_acknowledged(settings: OutboxRetentionSettings, work: Work) -> 
 
 async def retire_sent_pictures(settings: OutboxRetentionSettings, work: Work) -> Report:
     """Those of pictures that are not here any more. What was given up stays until a person has decided."""
-    retention_days = settings.outbox_retention_days
+    retention_days = work.days(settings.outbox_retention_days)
     if work.is_dry_run:
         return {"rows": await pictures.count_retirable(work.connection, retention_days=retention_days)}
     removed = 0
