@@ -3,7 +3,8 @@
 `last_rx_at` is our clock: when a message of the device last came. `last_sample_ts` is its own: the newest time it measured.
 A replay moves the first and not the second. A goodbye, which is mostly the broker's last will, ends the first at once; what
 the device had said before it may still be on its way, and is told apart by the device's own clock, compared with itself.
-`docs/decisions/0006-liveness.md` says why.
+`docs/decisions/0006-liveness.md` says why. Times that our clock wrote while it was ahead count for nothing
+(`docs/decisions/0029-a-clock-that-was-ahead-stops-nothing.md`).
 """
 
 from collections.abc import Iterable, Mapping
