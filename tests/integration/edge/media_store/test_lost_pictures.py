@@ -3,6 +3,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -63,7 +64,7 @@ async def key_of(pool: Pool, media_id: UUID) -> str:
 async def repair(pool: Pool, s3: S3, **options: Any) -> list[str]:
     async with pool.acquire() as connection:
         run = Check(connection, objects_of(s3), s3.bucket, is_deep=True, is_repairing=True, **options)
-        return [problem.kind async for problem in run.problems(cleanup.Counter())]
+        return [problem.kind async for problem in run.problems(Counter())]
 
 
 async def no_more_time(pool: Pool) -> None:
