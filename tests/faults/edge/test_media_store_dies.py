@@ -206,7 +206,9 @@ async def test_killed_anywhere_while_it_declares_each_lost_picture_is_declared_e
         media_ids = [await scale.upload(data) for data in cut]
         for media_id in media_ids:
             assert (await scale.complete(media_id, awaited="false")).status == 422
-    await edge_pool.execute("UPDATE media_objects SET announced_at = now()")  # that it is announced is nobody's news here
+    await edge_pool.execute(
+        "UPDATE media_objects SET announced_at = now()"
+    )  # that it is announced is nobody's news here
     for death in DECLARING:
         async with process(environ, run_folder, tmp_path, death) as service:
             await asyncio.to_thread(service.wait_for_death)
@@ -224,7 +226,8 @@ async def test_killed_between_removing_damaged_bytes_and_signing_their_upload_th
     edge_pool: Pool, edge_url: str, s3: S3, run_folder: Path, tmp_path: Path
 ) -> None:
     token, environ = await register(edge_pool), environment(edge_url, s3, **QUIET)
-    async with station(edge_pool, edge_url, s3, **QUIET) as scale:
+    async with process(environ, run_folder, tmp_path) as service, aiohttp.ClientSession() as session:
+        scale = Station(session, service.url, token)
         media_id = await scale.upload(JPEG)
         assert (await scale.complete(media_id)).status == 200
     refused = """UPDATE media_objects SET state = 'refused', refused_reason = 'changed', refused_at = now(),

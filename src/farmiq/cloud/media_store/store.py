@@ -102,7 +102,9 @@ _OF_SESSIONS: Final = f"""
 """  # noqa: S608 - our own constants
 _OF_IDS: Final = f"SELECT {_COLUMNS} FROM media_objects WHERE tenant_id = $1 AND id = ANY ($2)"  # noqa: S608 - our own constants
 _INVENTORY: Final = """
-    SELECT tenant_id, id, object_key, size_bytes, state = 'stored' AS must_exist FROM media_objects
+    SELECT tenant_id, id, object_key, size_bytes, state = 'stored' AS must_exist,
+           CASE WHEN state = 'stored' THEN sha256 END AS sha256
+      FROM media_objects
      WHERE bucket = $1 AND object_key COLLATE "C" > $2 ORDER BY object_key COLLATE "C" LIMIT $3
 """
 _HAS_KEY: Final = 'SELECT EXISTS (SELECT FROM media_objects WHERE bucket = $1 AND object_key COLLATE "C" = $2)'
@@ -248,7 +250,7 @@ async def waiting(connection: Connection) -> list[Waiting]:
 async def inventory(connection: Connection, bucket: str, after: str, limit: int) -> list[Expected]:
     """A page of the rows that have a place here, in byte order of their keys."""
     return [
-        Expected(row["object_key"], row["size_bytes"], row["tenant_id"], row["id"], row["must_exist"])
+        Expected(row["object_key"], row["size_bytes"], row["tenant_id"], row["id"], row["must_exist"], row["sha256"])
         for row in await connection.fetch(_INVENTORY, bucket, after, limit)
     ]
 

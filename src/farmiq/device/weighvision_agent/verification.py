@@ -38,7 +38,11 @@ def note_states(
     say, and its acknowledgement has to do."""
     for asked in pictures:
         picture = picture_store.get(connection, asked.picture_id)
-        if picture is None or picture.media_id is None or (picture.state, picture.media_id) != ("acked", asked.media_id):
+        if (
+            picture is None
+            or picture.media_id is None
+            or (picture.state, picture.media_id) != ("acked", asked.media_id)
+        ):
             continue  # it was given up, or something else was heard of it meanwhile
         match "stored" if states is None else states.get(picture.media_id):
             case "stored":
@@ -54,9 +58,7 @@ def note_states(
                 check_soon(connection, picture.picture_id, now_us)
 
 
-def _to_send_again(
-    connection: sqlite3.Connection, picture: Picture, now_us: int, *, is_announced: bool
-) -> Picture:
+def _to_send_again(connection: sqlite3.Connection, picture: Picture, now_us: int, *, is_announced: bool) -> Picture:
     log.warning("picture_wanted_again", picture_id=str(picture.picture_id), is_announced=is_announced)
     if not is_announced and (known := event_store.announcement_of(connection, picture.picture_id)) is not None:
         event_store.delete(connection, [known[0]])  # its name means nothing to the edge any more

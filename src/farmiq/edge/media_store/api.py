@@ -119,6 +119,10 @@ def device_routes(
                 picture = await _found(pool, origin, media_id)
             return _answer(picture, is_looked_at=True)
 
+    return [presign, complete, *_state_routes(pool)]
+
+
+def _state_routes(pool: Pool) -> list[Any]:
     @post("/api/v1/media/images/states", guards=[device_guard(pool)], tags=["upload"], status_code=200)
     async def states(request: AnyRequest, data: JSONBody[PictureStatesRequest]) -> PictureStates:
         """What became of pictures that this device announced: whoever has their files keeps them until they are `stored`.
@@ -130,7 +134,7 @@ def device_routes(
             origin = await holder_of(connection, token)
             return PictureStates(pictures=await losses.states_of(connection, origin, data.media_ids))
 
-    return [presign, complete, states]
+    return [states]
 
 
 def device_guard(pool: Pool) -> Any:

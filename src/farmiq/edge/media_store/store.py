@@ -153,7 +153,8 @@ _TROUBLES = """
       FROM media_objects WHERE tenant_id = $1 AND state IN ('refused', 'missing')
 """
 _EXPECTED = """
-    SELECT object_key, CASE WHEN state = 'stored' THEN size_bytes END AS size_bytes, tenant_id, id, state = 'stored'
+    SELECT object_key, CASE WHEN state = 'stored' THEN size_bytes END AS size_bytes, tenant_id, id, state = 'stored',
+           CASE WHEN state = 'stored' THEN sha256 END
       FROM media_objects WHERE bucket = $1 AND object_key COLLATE "C" > $2 ORDER BY object_key COLLATE "C" LIMIT $3
 """
 _MISSING_IDS = f"SELECT id FROM media_objects WHERE {_MAY_RETURN} AND bucket = $1"  # noqa: S608 - our own constants

@@ -658,13 +658,12 @@ def test_a_queue_of_a_newer_version_is_not_touched(tmp_path: Path) -> None:
     connection.close()
 
 
+LIVING = ["begin", "end", "take", "upload", "ack", "reject", "house", "kill", "day"]
+REPORTED = ["verified", "wanted", "forgotten", "lost"]
+
+
 @settings(max_examples=25)
-@given(
-    st.lists(
-        st.sampled_from(["begin", "end", "take", "upload", "ack", "reject", "house", "kill", "day", "verified", "wanted", "forgotten", "lost"]),
-        max_size=40,
-    )
-)
+@given(st.lists(st.sampled_from([*LIVING, *REPORTED]), max_size=40))
 def test_everything_is_waiting_acknowledged_or_declared(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str]
 ) -> None:

@@ -10,3 +10,7 @@ CREATE INDEX media_objects_to_declare ON media_objects (declare_at) WHERE declar
 
 -- Nobody has declared those of earlier releases. Their stations may still have them.
 UPDATE media_objects SET declare_at = now() + interval '72 hours' WHERE state IN ('refused', 'missing');
+
+-- The ledgers are the same at both tiers. NULL: the device declared the loss itself.
+ALTER TABLE stream_losses ADD COLUMN declared_by text, ADD COLUMN note text;
+ALTER TABLE station_losses ADD COLUMN declared_by text, ADD COLUMN note text;
