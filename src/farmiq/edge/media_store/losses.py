@@ -6,6 +6,7 @@ are the announced ones and no picture will never be good: they are declared at o
 stored or lost, never both.
 """
 
+import hashlib
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
@@ -147,9 +148,10 @@ async def declare_due(pool: Pool, at: datetime) -> int:
 
 async def _declare(connection: Connection, picture: Picture, at: datetime, names: Naming) -> None:
     reason: LossReason = "picture_refused" if picture.state == "refused" else "picture_missing"
+    # Of the picture's own time: an edge that was restored and declares it once more says the same event, which the cloud knows.
     loss = StationLoss(
         reason=reason,
-        dropped_at=at,
+        dropped_at=picture.captured_at,
         count=1,
         first_ts=picture.captured_at,
         last_ts=picture.captured_at,
@@ -158,20 +160,20 @@ async def _declare(connection: Connection, picture: Picture, at: datetime, names
         media_ids=[picture.media_id],
     )
     event = outbox.Event(
-        id=_event_id_of(picture, names),
+        id=_event_id_of(picture, loss, names),
         tenant_id=picture.tenant_id,
         farm_id=picture.farm_id,
         barn_id=picture.barn_id,
         device_id=picture.device_id,
         session_id=picture.session_id,
         event_type=STATION_LOSS,
-        occurred_at=at,
+        occurred_at=picture.captured_at,
         trace_id=picture.trace_id,
         payload=loss,
         priority=PRIORITY,
     )
     await append_own(connection, [event])
-    await record_station_loss(connection, picture.origin, event.id, at, encode(loss), at)
+    await record_station_loss(connection, picture.origin, event.id, loss.dropped_at, encode(loss), at)
     subject = f"A picture of {picture.device_id} was declared lost: {picture.refused_reason or 'it never came'}"
     key = f"station-loss:{picture.device_id}:{at:%Y-%m-%d}"
     evidence = about_picture(picture.media_id, picture.device_id, picture.session_id, reason=reason)
@@ -179,9 +181,8 @@ async def _declare(connection: Connection, picture: Picture, at: datetime, names
     log.error("picture_declared_lost", media_id=str(picture.media_id), device_id=picture.device_id, reason=reason)
 
 
-def _event_id_of(picture: Picture, names: Naming) -> UUID:
-    """Derived: an edge that was restored and declares it once more says the same event."""
+def _event_id_of(picture: Picture, loss: StationLoss, names: Naming) -> UUID:
+    """Derived from all that is said, so that one id never stands for two contents."""
+    said = hashlib.sha256(encode(loss)).hexdigest()
     media_id = picture.media_id
-    return names.name(
-        time_of(media_id), lambda: uuid5(media_id, STATION_LOSS), STATION_LOSS, picture.tenant_id, media_id
-    )
+    return names.name(time_of(media_id), lambda: uuid5(media_id, said), STATION_LOSS, picture.tenant_id, media_id, said)

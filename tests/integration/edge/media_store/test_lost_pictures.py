@@ -102,6 +102,18 @@ async def test_a_picture_that_will_never_be_good_is_declared_at_once_with_device
     assert (tally.refused, tally.lost) == (1, 1)
 
 
+async def test_an_edge_that_was_restored_declares_the_same_loss(edge_pool: Pool, scale: Station) -> None:
+    media_id = await scale.upload(CUT)
+    await announce(edge_pool, media_id, CUT)
+    await until(scale, media_id, "lost")
+    (told,) = await ledger(edge_pool)
+    await edge_pool.execute("TRUNCATE station_losses, sync_outbox")
+    await edge_pool.execute("UPDATE media_objects SET declared_lost_at = NULL, declare_at = now()")
+    await until(scale, media_id, "lost")
+    (again,) = await ledger(edge_pool)
+    assert (again["event_id"], again["payload"]) == (told["event_id"], told["payload"])
+
+
 async def test_a_refused_picture_that_nobody_announced_is_no_loss(edge_pool: Pool, scale: Station) -> None:
     media_id = await scale.upload(CUT)
     assert (await scale.complete(media_id, awaited="false")).status == 422
