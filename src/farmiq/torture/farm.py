@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -26,12 +27,13 @@ from farmiq.stack.servers import embedded_servers, server_ports
 from farmiq.stack.state import StackState, read_state
 from farmiq.torture.bus import POISONED
 from farmiq.torture.disks import SmallDisk
-from farmiq.torture.forwarders import forwarder_of, keeper_of
+from farmiq.torture.forwarders import Forwarder, forwarder_of, keeper_of
 from farmiq.torture.plan import Targets
 from farmiq.torture.telling import Login
 
 SENSOR, STATION = "torture-sensor", "torture-station"
 HEALTHY_SECONDS_MAX = 240.0
+DATABASE_SECONDS_MAX = 120.0
 # Shorter than the longest pause: a forwarder that was stopped comes back to rows that belong to somebody else by then.
 HARDER = {"OUTBOX_LEASE_SECONDS": "5"}
 # What nobody restarts but a person: without it nothing heals, and it is not a service.
@@ -49,6 +51,7 @@ class Farm:
         self.logins: dict[str, Login] = {}
         self.keepers: dict[str, Keeper] = {}
         self.disks: dict[str, SmallDisk] = {}
+        self._forwarders: dict[str, Forwarder] = {}
         self.nodes = [f"torture-{number}" for number in range(1, nodes + 1)]
         self._clock = clock
 
@@ -90,6 +93,9 @@ class Farm:
             nodes=self.nodes,
             small_disks=list(self.disks),
             bus_events=POISONED,
+            registered=[SENSOR, STATION, *self.nodes],
+            # A disk of its own would have to be copied with what fills it.
+            forwarders=[name for name in self.keepers if self.device_of(name) not in self.disks],
             strangers=strangers,
         )
 
@@ -126,6 +132,18 @@ class Farm:
         finally:
             await connection.close(timeout=5)
 
+    async def fetch_patiently(self, tier: str, query: str, *arguments: object) -> "list[asyncpg.Record]":
+        """The database is a target like any other, and may be dead or stopped at the moment."""
+        deadline = time.monotonic() + DATABASE_SECONDS_MAX
+        while True:
+            try:
+                async with asyncio.timeout(10):
+                    return await self.fetch(tier, query, *arguments)
+            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(0.2)
+
     async def command(self, *arguments: str) -> tuple[int, bytes, bytes]:
         """As a person would type it for this farm."""
         process = await asyncio.create_subprocess_exec(
@@ -151,6 +169,16 @@ class Farm:
             raise DeviceNotAdded(f"{device} could not be added: {complaint.decode(errors='replace')}")
         return msgspec.json.decode(told, type=Login)
 
+    def device_of(self, forwarder: str) -> str:
+        return self._forwarders[forwarder].login.device_id
+
+    async def stop_forwarder(self, name: str) -> None:
+        await self.keepers[name].stop()
+
+    def start_forwarder(self, name: str) -> None:
+        self.keepers[name] = keeper_of(self.home, self._forwarders[name], self._clock)
+        self.keepers[name].start()
+
     def _start_nodes(self) -> None:
         for number, device in enumerate(self.nodes):
             forwarder = forwarder_of(self.home, self.logins[device])
@@ -158,8 +186,8 @@ class Farm:
                 disk = SmallDisk(forwarder.spool)
                 if disk.mount():
                     self.disks[device] = disk
-            self.keepers[forwarder.name] = keeper_of(self.home, forwarder, self._clock)
-            self.keepers[forwarder.name].start()
+            self._forwarders[forwarder.name] = forwarder
+            self.start_forwarder(forwarder.name)
 
 
 def _unseen(_: StackState) -> None:

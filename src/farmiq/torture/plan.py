@@ -1,6 +1,6 @@
 """Which faults hit what, when and for how long. Pure: the same seed, length and targets give the same plan."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
@@ -32,6 +32,10 @@ class Kind(StrEnum):
     DISK_FULL = "disk-full"
     STORM = "storm"  # everything said lately, ten times over, shuffled
     CLOCK = "clock"
+    REGISTER = "register"  # a device is taken out of the edge's register, or named in another barn, and put back
+    CLOUD_RESEND = "cloud-resend"  # every edge is to send again what the cloud has acknowledged
+    RABBIT_LOST = "rabbit-lost"  # RabbitMQ loses its disk, and every edge is to send again
+    DISK_BACK = "disk-back"  # a node's spool is set back to an earlier copy
     POISON_MQTT = "poison-mqtt"
     POISON_BUS = "poison-bus"
     # Neighbours with credentials of their own: `strangers.py` says what each of them tries.
@@ -47,7 +51,9 @@ LINK_KINDS: Final = frozenset({Kind.CUT, Kind.HALF_OPEN, Kind.SLOW, Kind.RESET, 
 STRANGER_KINDS: Final = frozenset(
     {Kind.SHARE_GROUP, Kind.FOREIGN_EDGE, Kind.ID_CLASH, Kind.SAMPLE_ID_CLASH, Kind.FLOOD, Kind.RETAINED}
 )
-AT_ANY_TIME: Final = frozenset({Kind.CLOCK, Kind.POISON_MQTT, Kind.POISON_BUS}) | STRANGER_KINDS
+ON_REQUEST: Final = frozenset({Kind.RABBIT_LOST, Kind.DISK_BACK})
+"""They come only where they are asked for."""
+AT_ANY_TIME: Final = frozenset({Kind.CLOCK, Kind.CLOUD_RESEND, Kind.POISON_MQTT, Kind.POISON_BUS}) | STRANGER_KINDS
 """They take nothing away from anybody, so that there is nothing to recover from."""
 
 WEIGHTS: Final[Mapping[Kind, int]] = {
@@ -62,6 +68,10 @@ WEIGHTS: Final[Mapping[Kind, int]] = {
     Kind.DISK_FULL: 3,
     Kind.STORM: 5,
     Kind.CLOCK: 7,
+    Kind.REGISTER: 5,
+    Kind.CLOUD_RESEND: 1,
+    Kind.RABBIT_LOST: 1,
+    Kind.DISK_BACK: 2,
     Kind.POISON_MQTT: 6,
     Kind.POISON_BUS: 4,
     Kind.SHARE_GROUP: 4,
@@ -80,6 +90,8 @@ SECONDS: Final[Mapping[Kind, tuple[float, float]]] = {
     Kind.RESET: (0.5, 3.0),
     Kind.SLICED: (1.0, 5.0),
     Kind.DISK_FULL: (1.0, 5.0),
+    Kind.REGISTER: (2.0, 6.0),
+    Kind.DISK_BACK: (2.0, 6.0),
     Kind.SHARE_GROUP: (1.0, 5.0),
 }
 
@@ -93,6 +105,8 @@ class Targets:
     nodes: Sequence[str]
     small_disks: Sequence[str]  # nodes whose spool is on a disk that can be filled
     bus_events: Sequence[str]  # event types under which poison may come on the bus
+    registered: Sequence[str] = ()  # devices that may be taken out of the register
+    forwarders: Sequence[str] = ()  # of the processes, those whose spool may be set back
     strangers: Sequence[str] = ()  # devices that are nobody's friend; without them there is no other stranger either
 
     def of(self, kind: Kind) -> Sequence[str]:
@@ -104,6 +118,10 @@ class Targets:
             Kind.IMMEDIATE_STOP: [name for name in self.processes if name == "postgres"],
             Kind.DISK_FULL: self.small_disks,
             Kind.CLOCK: self.nodes,
+            Kind.REGISTER: self.registered,
+            Kind.CLOUD_RESEND: ["cloud"],
+            Kind.RABBIT_LOST: [name for name in self.processes if name == "rabbitmq"],
+            Kind.DISK_BACK: [name for name in self.processes if name in self.forwarders],
             Kind.POISON_BUS: self.bus_events,
             Kind.SHARE_GROUP: self.strangers,
             Kind.FLOOD: self.strangers,
@@ -128,10 +146,11 @@ class Fault:
         return self.at_seconds + self.seconds
 
 
-def make_plan(seed: int, seconds: float, count: int, targets: Targets) -> list[Fault]:
-    """`count` faults within `seconds`, in order. Every kind that has a target comes before any comes twice."""
+def make_plan(seed: int, seconds: float, count: int, targets: Targets, also: Set[Kind] = frozenset()) -> list[Fault]:
+    """`count` faults within `seconds`, in order. Every kind that has a target comes before any comes twice; of those on request,
+    only the ones that are `also` wanted."""
     rng = Random(seed)  # noqa: S311 - a plan that can be repeated, not a secret
-    kinds = [kind for kind in Kind if targets.of(kind)]
+    kinds = [kind for kind in Kind if targets.of(kind) and (kind not in ON_REQUEST or kind in also)]
     wanted = _kinds_in_order(rng, kinds, count, targets)
     pace = seconds / count if count else 0.0
     under_way = _UnderWay()

@@ -10,7 +10,7 @@ import asyncpg
 
 from farmiq.kit.amqp_channel import BusAway
 from farmiq.torture.bus import depths, waiting_queues
-from farmiq.torture.farm import Farm
+from farmiq.torture.farm import STATION, Farm
 
 LOOK_SECONDS = 0.25
 
@@ -22,6 +22,9 @@ _TRANSFERS = (
 _LOOKS = "SELECT state, count(*) AS rows FROM inference_jobs WHERE state <> 'done' AND requested_at < $1 GROUP BY state"
 _PICTURES = """SELECT 'not verified' AS state, count(*) AS rows FROM media_objects
                 WHERE state = 'presigned' AND announced_at < $1 HAVING count(*) > 0"""
+_SESSIONS = f"""SELECT 'not told to the cloud' AS state, count(*) AS rows FROM weight_sessions
+                WHERE device_id = '{STATION}' AND created_at < $1 AND status <> 'created'
+                  AND (told_digest IS NULL OR look_at IS NOT NULL) HAVING count(*) > 0"""  # noqa: S608 - our own constant
 # A lease that is over is nobody's: whoever looks for such rows had time enough to find them.
 _STUCK = """
 SELECT 'sync_outbox' AS place, id::text AS row FROM sync_outbox
@@ -84,6 +87,7 @@ async def leftovers(farm: Farm, before: datetime) -> list[str]:
         ("picture transfers", _TRANSFERS),
         ("inference jobs", _LOOKS),
         ("pictures", _PICTURES),
+        ("sessions", _SESSIONS),
     ):
         rows = await farm.fetch("edge", query, before)
         found += [f"{place}: {row['rows']} {row[0]}" for row in rows]
