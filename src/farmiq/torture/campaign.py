@@ -97,7 +97,8 @@ class Campaign:
     def __init__(self, home: Home, wishes: Wishes, watch: Callable[[Standing], None]) -> None:
         self._wishes = wishes
         self._clock = Clock()
-        self._farm = Farm(home, wishes.nodes, self._clock)
+        moves_clock = Kind.CLOCK_SERVICES in wishes.also
+        self._farm = Farm(home, wishes.nodes, self._clock, moves_services_clock=moves_clock)
         self._standing = Standing()
         self._watch = watch
         self._result = Result(wishes.seed, wishes.faults)
@@ -126,6 +127,8 @@ class Campaign:
         targets = self._farm.targets(() if strangers is None else DEVICES)
         if not targets.small_disks:
             self._result.left_out.append("disk-full: this user may not mount a tmpfs")
+        if Kind.CLOCK_SERVICES in self._wishes.also and not targets.has_services_clock:
+            self._result.left_out.append("clock-services: libfaketime is not installed")
         plan = make_plan(self._wishes.seed, self._wishes.seconds, self._wishes.faults, targets, self._wishes.also)
         ledger = LedgerWriter(self._farm.folder / "bus.jsonl")
         poisoner = Poisoner(self._farm.environment["AMQP_URL"], ledger)
@@ -162,13 +165,14 @@ class Campaign:
         farm, result, found = self._farm, self._result, self._result.recovery
         self._standing.phase = "recovering"
         taken, healed_at = dict(feeding.progress.taken), time.monotonic()
-        seconds_max = self._wishes.recover_seconds_max
+        seconds_max, is_set_back = self._wishes.recover_seconds_max, Kind.DISK_BACK in self._wishes.also
 
         async def is_healthy() -> bool:
             return await asyncio.to_thread(farm.is_healthy)
 
         healthy, fresh = await asyncio.gather(
-            until(is_healthy, seconds_max), until(lambda: recovery.has_fresh(farm, taken), seconds_max)
+            until(is_healthy, seconds_max),
+            until(lambda: recovery.has_fresh(farm, taken, is_set_back=is_set_back), seconds_max),
         )
         found.healthy_seconds, found.fresh_seconds = healthy, fresh
         fresh_max = self._wishes.fresh_seconds_max + self._still_put_off_seconds(healed_at)

@@ -66,6 +66,7 @@ class Inflictor:
             Kind.REGISTER: self._register.take_out,
             Kind.CLOUD_RESEND: lambda _: setbacks.resend(farm),
             Kind.RABBIT_LOST: self._lose_bus,
+            Kind.CLOCK_SERVICES: self._move_clock,
             Kind.DISK_BACK: lambda fault: setbacks.set_spool_back(farm, fault, ledger),
         }
 
@@ -132,6 +133,15 @@ class Inflictor:
         finally:
             disk.free()
             self._ledger.note(Filled(device, began_us, to_us(self._clock.now())))
+        return True
+
+    async def _move_clock(self, fault: Fault) -> bool:
+        clock = self._farm.services_clock
+        clock.move(fault.clock_seconds)
+        try:
+            await asyncio.sleep(fault.seconds)
+        finally:
+            clock.put_right()
         return True
 
     async def _lose_bus(self, fault: Fault) -> bool:

@@ -11,6 +11,8 @@ DAY: Final = 24 * HOUR
 # Jumps of a node's clock, in seconds from the right time, and two that name a date whatever the time is.
 CLOCK_1970: Final = -56 * 365 * DAY
 CLOCK_2038: Final = 12 * 365 * DAY
+# A service's clock stays near enough to the object store's for a signature to be good, or leaves it behind.
+SERVICES_JUMPS: Final = (-600.0, 600.0, -DAY, DAY, 365 * DAY)
 CLOCK_JUMPS: Final = (-1.0, 1.0, -HOUR, HOUR, -365 * DAY, CLOCK_1970, CLOCK_2038, 0.0)
 
 AT_ONCE_MAX: Final = 4
@@ -36,6 +38,7 @@ class Kind(StrEnum):
     CLOUD_RESEND = "cloud-resend"  # every edge is to send again what the cloud has acknowledged
     RABBIT_LOST = "rabbit-lost"  # RabbitMQ loses its disk, and every edge is to send again
     DISK_BACK = "disk-back"  # a node's spool is set back to an earlier copy
+    CLOCK_SERVICES = "clock-services"  # the wall clock of every service jumps, and is right again
     POISON_MQTT = "poison-mqtt"
     POISON_BUS = "poison-bus"
     # Neighbours with credentials of their own: `strangers.py` says what each of them tries.
@@ -51,7 +54,7 @@ LINK_KINDS: Final = frozenset({Kind.CUT, Kind.HALF_OPEN, Kind.SLOW, Kind.RESET, 
 STRANGER_KINDS: Final = frozenset(
     {Kind.SHARE_GROUP, Kind.FOREIGN_EDGE, Kind.ID_CLASH, Kind.SAMPLE_ID_CLASH, Kind.FLOOD, Kind.RETAINED}
 )
-ON_REQUEST: Final = frozenset({Kind.RABBIT_LOST, Kind.DISK_BACK})
+ON_REQUEST: Final = frozenset({Kind.RABBIT_LOST, Kind.DISK_BACK, Kind.CLOCK_SERVICES})
 """They come only where they are asked for."""
 AT_ANY_TIME: Final = frozenset({Kind.CLOCK, Kind.CLOUD_RESEND, Kind.POISON_MQTT, Kind.POISON_BUS}) | STRANGER_KINDS
 """They take nothing away from anybody, so that there is nothing to recover from."""
@@ -72,6 +75,7 @@ WEIGHTS: Final[Mapping[Kind, int]] = {
     Kind.CLOUD_RESEND: 1,
     Kind.RABBIT_LOST: 1,
     Kind.DISK_BACK: 2,
+    Kind.CLOCK_SERVICES: 2,
     Kind.POISON_MQTT: 6,
     Kind.POISON_BUS: 4,
     Kind.SHARE_GROUP: 4,
@@ -92,6 +96,7 @@ SECONDS: Final[Mapping[Kind, tuple[float, float]]] = {
     Kind.DISK_FULL: (1.0, 5.0),
     Kind.REGISTER: (2.0, 6.0),
     Kind.DISK_BACK: (2.0, 6.0),
+    Kind.CLOCK_SERVICES: (2.0, 6.0),
     Kind.SHARE_GROUP: (1.0, 5.0),
 }
 
@@ -107,6 +112,7 @@ class Targets:
     bus_events: Sequence[str]  # event types under which poison may come on the bus
     registered: Sequence[str] = ()  # devices that may be taken out of the register
     forwarders: Sequence[str] = ()  # of the processes, those whose spool may be set back
+    has_services_clock: bool = False  # the clock of the services can be moved
     strangers: Sequence[str] = ()  # devices that are nobody's friend; without them there is no other stranger either
 
     def of(self, kind: Kind) -> Sequence[str]:
@@ -120,6 +126,7 @@ class Targets:
             Kind.CLOCK: self.nodes,
             Kind.REGISTER: self.registered,
             Kind.CLOUD_RESEND: ["cloud"],
+            Kind.CLOCK_SERVICES: ["services"] if self.has_services_clock else [],
             Kind.RABBIT_LOST: [name for name in self.processes if name == "rabbitmq"],
             Kind.DISK_BACK: [name for name in self.processes if name in self.forwarders],
             Kind.POISON_BUS: self.bus_events,
@@ -186,7 +193,8 @@ def _kinds_in_order(rng: Random, kinds: list[Kind], count: int, targets: Targets
 def _fault(rng: Random, number: int, at_seconds: float, kind: Kind, names: Sequence[str]) -> Fault:
     target = rng.choice(list(names))
     seconds = round(rng.uniform(*SECONDS[kind]), 3) if kind in SECONDS else 0.0
-    jump = rng.choice(CLOCK_JUMPS) if kind is Kind.CLOCK else 0.0
+    jumps = {Kind.CLOCK: CLOCK_JUMPS, Kind.CLOCK_SERVICES: SERVICES_JUMPS}.get(kind)
+    jump = rng.choice(jumps) if jumps else 0.0
     return Fault(number, at_seconds, kind, target, seconds, jump)
 
 

@@ -39,6 +39,9 @@ SELECT 'inference_jobs', id::text FROM inference_jobs
 _HIGHEST = (
     "SELECT device_id, max(upper(received)) - 1 AS last FROM streams WHERE device_id = ANY($1) GROUP BY device_id"
 )
+# Of a node whose disk was set back, whose sequences are no longer the numbers of its samples.
+_HIGHEST_VALUE = """SELECT device_id, max(metric_value)::bigint AS last FROM telemetry_raw
+                     WHERE device_id = ANY($1) AND stream_id IS NOT NULL GROUP BY device_id"""
 _GAPS = """SELECT device_id, stream_id, received + lost AS covered FROM streams
             WHERE (SELECT count(*) FROM unnest(received + lost)) <> 1 OR lower(received + lost) <> 1"""
 
@@ -72,9 +75,9 @@ async def until(condition: Callable[[], Awaitable[bool]], seconds_max: float) ->
         await asyncio.sleep(LOOK_SECONDS)
 
 
-async def has_fresh(farm: Farm, taken: dict[str, int]) -> bool:
+async def has_fresh(farm: Farm, taken: dict[str, int], *, is_set_back: bool = False) -> bool:
     """A sample of each node is in the cloud that was taken after `taken` were."""
-    rows = await farm.fetch("cloud", _HIGHEST, list(taken))
+    rows = await farm.fetch("cloud", _HIGHEST_VALUE if is_set_back else _HIGHEST, list(taken))
     highest = {row["device_id"]: row["last"] for row in rows}
     return all(highest.get(device, 0) > count for device, count in taken.items())
 
