@@ -47,7 +47,7 @@ def torture(
     """Torture a farm of its own with faults, and see that nothing is lost.
 
     Starts a whole farm beside the one that may run here, feeds it, and kills, stops, cuts and poisons its parts. Then it heals
-    everything, waits until the farm has come back by itself, and compares the cloud with a ledger that was written outside
+    everything, waits until the farm has come back by itself, and compares both tiers with a ledger that was written outside
     of the farm. Exit code 0: nothing lost, duplicated, altered or stuck; 1: something was, and the farm's folder is kept.
     """
     import asyncio

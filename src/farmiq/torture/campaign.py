@@ -21,7 +21,7 @@ from farmiq.torture.holdings import Devices, Verdicts, judge_tier
 from farmiq.torture.inflicting import Inflictor
 from farmiq.torture.judge import Ledger, Tally, judge_bus_poison
 from farmiq.torture.ledger import LedgerWriter, read_ledger
-from farmiq.torture.plan import Fault, Kind, make_plan
+from farmiq.torture.plan import TIER_CLOCKS, Fault, Kind, make_plan
 from farmiq.torture.recovery import Recovery, until
 from farmiq.torture.strangers import DEVICES, Strangers
 
@@ -97,8 +97,7 @@ class Campaign:
     def __init__(self, home: Home, wishes: Wishes, watch: Callable[[Standing], None]) -> None:
         self._wishes = wishes
         self._clock = Clock()
-        moves_clock = Kind.CLOCK_SERVICES in wishes.also
-        self._farm = Farm(home, wishes.nodes, self._clock, moves_services_clock=moves_clock)
+        self._farm = Farm(home, wishes.nodes, self._clock, moves_clocks=bool(TIER_CLOCKS & wishes.also))
         self._standing = Standing()
         self._watch = watch
         self._result = Result(wishes.seed, wishes.faults)
@@ -127,8 +126,6 @@ class Campaign:
         targets = self._farm.targets(() if strangers is None else DEVICES)
         if not targets.small_disks:
             self._result.left_out.append("disk-full: this user may not mount a tmpfs")
-        if Kind.CLOCK_SERVICES in self._wishes.also and not targets.has_services_clock:
-            self._result.left_out.append("clock-services: libfaketime is not installed")
         plan = make_plan(self._wishes.seed, self._wishes.seconds, self._wishes.faults, targets, self._wishes.also)
         ledger = LedgerWriter(self._farm.folder / "bus.jsonl")
         poisoner = Poisoner(self._farm.environment["AMQP_URL"], ledger)

@@ -26,7 +26,7 @@ from farmiq.stack.secrets import load_or_create
 from farmiq.stack.servers import embedded_servers, server_ports
 from farmiq.stack.state import StackState, read_state
 from farmiq.torture.bus import POISONED
-from farmiq.torture.clocks import ServicesClock
+from farmiq.torture.clocks import TierClocks
 from farmiq.torture.disks import SmallDisk
 from farmiq.torture.forwarders import Forwarder, forwarder_of, keeper_of
 from farmiq.torture.plan import Targets
@@ -46,7 +46,7 @@ class DeviceNotAdded(Fatal):
 
 
 class Farm:
-    def __init__(self, home: Home, nodes: int, clock: Clock, *, moves_services_clock: bool = False) -> None:
+    def __init__(self, home: Home, nodes: int, clock: Clock, *, moves_clocks: bool = False) -> None:
         self.home = home
         self.environment: dict[str, str] = {}
         self.logins: dict[str, Login] = {}
@@ -55,8 +55,8 @@ class Farm:
         self._forwarders: dict[str, Forwarder] = {}
         self.nodes = [f"torture-{number}" for number in range(1, nodes + 1)]
         self._clock = clock
-        self.services_clock = ServicesClock(self.folder / "clock")
-        self._moves_services_clock = moves_services_clock and self.services_clock.can_be_moved
+        self.clocks = TierClocks(self.folder / "clocks")
+        self._moves_clocks = moves_clocks
 
     @property
     def folder(self) -> Path:
@@ -70,7 +70,7 @@ class Farm:
     async def start(self, environ: Mapping[str, str]) -> None:
         chosen = {name: value for name, value in environ.items() if not name.endswith("_URL") and name != "S3_ENDPOINT"}
         self._choose_ports()
-        moved = self.services_clock.environment() if self._moves_services_clock else {}
+        moved = self.clocks.environment() if self._moves_clocks else {}
         control.start(self.home, HARDER | chosen | moved)
         await asyncio.to_thread(control.wait_until_healthy, self.home, _unseen, HEALTHY_SECONDS_MAX)
         self.environment = control.environment(self.home)
@@ -100,7 +100,6 @@ class Farm:
             registered=[SENSOR, STATION, *self.nodes],
             # A disk of its own would have to be copied with what fills it.
             forwarders=[name for name in self.keepers if self.device_of(name) not in self.disks],
-            has_services_clock=self._moves_services_clock,
             strangers=strangers,
         )
 

@@ -66,7 +66,8 @@ class Inflictor:
             Kind.REGISTER: self._register.take_out,
             Kind.CLOUD_RESEND: lambda _: setbacks.resend(farm),
             Kind.RABBIT_LOST: self._lose_bus,
-            Kind.CLOCK_SERVICES: self._move_clock,
+            Kind.CLOCK_EDGE: lambda fault: self._move_clock("edge", fault),
+            Kind.CLOCK_CLOUD: lambda fault: self._move_clock("cloud", fault),
             Kind.DISK_BACK: lambda fault: setbacks.set_spool_back(farm, fault, ledger),
         }
 
@@ -135,13 +136,12 @@ class Inflictor:
             self._ledger.note(Filled(device, began_us, to_us(self._clock.now())))
         return True
 
-    async def _move_clock(self, fault: Fault) -> bool:
-        clock = self._farm.services_clock
-        clock.move(fault.clock_seconds)
+    async def _move_clock(self, tier: str, fault: Fault) -> bool:
+        self._farm.clocks.move(tier, fault.clock_seconds)
         try:
             await asyncio.sleep(fault.seconds)
         finally:
-            clock.put_right()
+            self._farm.clocks.move(tier, 0.0)
         return True
 
     async def _lose_bus(self, fault: Fault) -> bool:

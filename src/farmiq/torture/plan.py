@@ -11,8 +11,7 @@ DAY: Final = 24 * HOUR
 # Jumps of a node's clock, in seconds from the right time, and two that name a date whatever the time is.
 CLOCK_1970: Final = -56 * 365 * DAY
 CLOCK_2038: Final = 12 * 365 * DAY
-# A service's clock stays near enough to the object store's for a signature to be good, or leaves it behind.
-SERVICES_JUMPS: Final = (-600.0, 600.0, -DAY, DAY, 365 * DAY)
+TIER_JUMPS: Final = (-365 * DAY, -DAY, -600.0, 600.0, DAY, 365 * DAY)
 CLOCK_JUMPS: Final = (-1.0, 1.0, -HOUR, HOUR, -365 * DAY, CLOCK_1970, CLOCK_2038, 0.0)
 
 AT_ONCE_MAX: Final = 4
@@ -38,7 +37,8 @@ class Kind(StrEnum):
     CLOUD_RESEND = "cloud-resend"  # every edge is to send again what the cloud has acknowledged
     RABBIT_LOST = "rabbit-lost"  # RabbitMQ loses its disk, and every edge is to send again
     DISK_BACK = "disk-back"  # a node's spool is set back to an earlier copy
-    CLOCK_SERVICES = "clock-services"  # the wall clock of every service jumps, and is right again
+    CLOCK_EDGE = "clock-edge"  # the wall clock of every service of the edge jumps, and is right again
+    CLOCK_CLOUD = "clock-cloud"
     POISON_MQTT = "poison-mqtt"
     POISON_BUS = "poison-bus"
     # Neighbours with credentials of their own: `strangers.py` says what each of them tries.
@@ -54,7 +54,8 @@ LINK_KINDS: Final = frozenset({Kind.CUT, Kind.HALF_OPEN, Kind.SLOW, Kind.RESET, 
 STRANGER_KINDS: Final = frozenset(
     {Kind.SHARE_GROUP, Kind.FOREIGN_EDGE, Kind.ID_CLASH, Kind.SAMPLE_ID_CLASH, Kind.FLOOD, Kind.RETAINED}
 )
-ON_REQUEST: Final = frozenset({Kind.RABBIT_LOST, Kind.DISK_BACK, Kind.CLOCK_SERVICES})
+TIER_CLOCKS: Final = frozenset({Kind.CLOCK_EDGE, Kind.CLOCK_CLOUD})
+ON_REQUEST: Final = frozenset({Kind.RABBIT_LOST, Kind.DISK_BACK}) | TIER_CLOCKS
 """They come only where they are asked for."""
 AT_ANY_TIME: Final = frozenset({Kind.CLOCK, Kind.CLOUD_RESEND, Kind.POISON_MQTT, Kind.POISON_BUS}) | STRANGER_KINDS
 """They take nothing away from anybody, so that there is nothing to recover from."""
@@ -75,7 +76,8 @@ WEIGHTS: Final[Mapping[Kind, int]] = {
     Kind.CLOUD_RESEND: 1,
     Kind.RABBIT_LOST: 1,
     Kind.DISK_BACK: 2,
-    Kind.CLOCK_SERVICES: 2,
+    Kind.CLOCK_EDGE: 2,
+    Kind.CLOCK_CLOUD: 2,
     Kind.POISON_MQTT: 6,
     Kind.POISON_BUS: 4,
     Kind.SHARE_GROUP: 4,
@@ -96,7 +98,8 @@ SECONDS: Final[Mapping[Kind, tuple[float, float]]] = {
     Kind.DISK_FULL: (1.0, 5.0),
     Kind.REGISTER: (2.0, 6.0),
     Kind.DISK_BACK: (2.0, 6.0),
-    Kind.CLOCK_SERVICES: (2.0, 6.0),
+    Kind.CLOCK_EDGE: (2.0, 6.0),
+    Kind.CLOCK_CLOUD: (2.0, 6.0),
     Kind.SHARE_GROUP: (1.0, 5.0),
 }
 
@@ -112,7 +115,6 @@ class Targets:
     bus_events: Sequence[str]  # event types under which poison may come on the bus
     registered: Sequence[str] = ()  # devices that may be taken out of the register
     forwarders: Sequence[str] = ()  # of the processes, those whose spool may be set back
-    has_services_clock: bool = False  # the clock of the services can be moved
     strangers: Sequence[str] = ()  # devices that are nobody's friend; without them there is no other stranger either
 
     def of(self, kind: Kind) -> Sequence[str]:
@@ -126,7 +128,8 @@ class Targets:
             Kind.CLOCK: self.nodes,
             Kind.REGISTER: self.registered,
             Kind.CLOUD_RESEND: ["cloud"],
-            Kind.CLOCK_SERVICES: ["services"] if self.has_services_clock else [],
+            Kind.CLOCK_EDGE: ["edge"],
+            Kind.CLOCK_CLOUD: ["cloud-services"],
             Kind.RABBIT_LOST: [name for name in self.processes if name == "rabbitmq"],
             Kind.DISK_BACK: [name for name in self.processes if name in self.forwarders],
             Kind.POISON_BUS: self.bus_events,
@@ -193,8 +196,8 @@ def _kinds_in_order(rng: Random, kinds: list[Kind], count: int, targets: Targets
 def _fault(rng: Random, number: int, at_seconds: float, kind: Kind, names: Sequence[str]) -> Fault:
     target = rng.choice(list(names))
     seconds = round(rng.uniform(*SECONDS[kind]), 3) if kind in SECONDS else 0.0
-    jumps = {Kind.CLOCK: CLOCK_JUMPS, Kind.CLOCK_SERVICES: SERVICES_JUMPS}.get(kind)
-    jump = rng.choice(jumps) if jumps else 0.0
+    jumps = TIER_JUMPS if kind in TIER_CLOCKS else CLOCK_JUMPS if kind is Kind.CLOCK else (0.0,)
+    jump = rng.choice(jumps) if len(jumps) > 1 else 0.0
     return Fault(number, at_seconds, kind, target, seconds, jump)
 
 

@@ -24,7 +24,6 @@ FARM = Targets(
     bus_events=["ingest", "kpi"],
     registered=["sensor", "node-a", "node-b"],
     forwarders=["forwarder-a"],
-    has_services_clock=True,
     strangers=["near", "far"],
 )  # fmt: skip
 SEEDS = range(20)
