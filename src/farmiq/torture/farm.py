@@ -77,7 +77,7 @@ class Farm:
         self.folder.mkdir(parents=True, exist_ok=True)
         for device, kind in ((SENSOR, "sensor"), (STATION, "weigh-station"), *((name, "node") for name in self.nodes)):
             self.logins[device] = await self.add_device(device, kind)
-        self._start_nodes()
+        self.start_nodes()
 
     async def stop(self, *, keep: bool) -> None:
         """Everything that was started, whatever state it is in. Without `keep` nothing is left on the disk either."""
@@ -183,7 +183,7 @@ class Farm:
         self.keepers[name] = keeper_of(self.home, self._forwarders[name], self._clock)
         self.keepers[name].start()
 
-    def _start_nodes(self) -> None:
+    def start_nodes(self) -> None:
         for number, device in enumerate(self.nodes):
             forwarder = forwarder_of(self.home, self.logins[device])
             if number == 0:  # one is enough: a full disk is the node's own trouble

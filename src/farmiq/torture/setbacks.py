@@ -67,19 +67,29 @@ async def lose_bus(farm: Farm, rabbitmq: Process, ledger: LedgerWriter, clock: C
 
 
 async def set_spool_back(farm: Farm, fault: Fault, ledger: LedgerWriter) -> bool:
-    """The spool as it was when the fault began, some seconds later. What was stored between and had not reached the edge was on
-    this disk alone, and is written down as gone with it."""
-    device = farm.device_of(fault.target)
-    spool = farm.home.spool_folder(device)
-    copy = farm.folder / f"{device}-{fault.number}"
-    await farm.stop_forwarder(fault.target)
-    try:
-        await asyncio.to_thread(shutil.copytree, spool, copy)
-        stored_then = await asyncio.to_thread(_stored, farm, device)
-    finally:
-        farm.start_forwarder(fault.target)
+    """The spool as it was when the fault began, some seconds later."""
+    copy = farm.folder / f"{fault.target}-{fault.number}"
+    stored_then = await copy_spool(farm, fault.target, copy)
     await asyncio.sleep(fault.seconds)
-    await farm.stop_forwarder(fault.target)
+    await put_back(farm, fault.target, copy, stored_then, ledger)
+    return True
+
+
+async def copy_spool(farm: Farm, forwarder: str, copy: Path) -> int:
+    """How far its node was told that its samples are stored, at the time of the copy."""
+    device = farm.device_of(forwarder)
+    await farm.stop_forwarder(forwarder)
+    try:
+        await asyncio.to_thread(shutil.copytree, farm.home.spool_folder(device), copy)
+        return await asyncio.to_thread(_stored, farm, device)
+    finally:
+        farm.start_forwarder(forwarder)
+
+
+async def put_back(farm: Farm, forwarder: str, copy: Path, stored_then: int, ledger: LedgerWriter) -> None:
+    """What was stored since the copy and is not at the edge was on this disk alone, and is written down as gone with it."""
+    device = farm.device_of(forwarder)
+    await farm.stop_forwarder(forwarder)
     try:
         stored_now = await asyncio.to_thread(_stored, farm, device)
         for first, end in without([(stored_then + 1, stored_now + 1)], await _at_the_edge(farm, device)):
@@ -87,10 +97,9 @@ async def set_spool_back(farm: Farm, fault: Fault, ledger: LedgerWriter) -> bool
         ledger.note(
             SetBack(device, stored_now + 1, stored_now)
         )  # whether or not anything is gone, its sequences begin anew
-        await asyncio.to_thread(_replace, spool, copy)
+        await asyncio.to_thread(_replace, farm.home.spool_folder(device), copy)
     finally:
-        farm.start_forwarder(fault.target)
-    return True
+        farm.start_forwarder(forwarder)
 
 
 def _stored(farm: Farm, device: str) -> int:

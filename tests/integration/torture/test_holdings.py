@@ -75,8 +75,9 @@ async def world(edge_url: str, cloud_url: str, s3: S3) -> AsyncIterator[World]:
     await store_events_at_the_edge(edge)
     await store_events_in_the_cloud(cloud)
     await objects_of(s3).put(s3.bucket, str(MEDIA), JPEG, content_type="image/jpeg")
-    for tier, connection in (("edge", edge), ("cloud", cloud)):
-        await connection.execute(_RESULTS[tier], RESULT, SESSION, MEDIA, from_us(AT + 5))
+    for connection, more in ((edge, ""), (cloud, ", event_id")):
+        result = _RESULT.format(more=more, value=", gen_random_uuid()" if more else "")
+        await connection.execute(result, RESULT, SESSION, MEDIA, from_us(AT + 5))
         await store_picture(connection, s3, MEDIA, JPEG)
     store = {"S3_ENDPOINT": s3.endpoint, "S3_ACCESS_KEY": s3.access_key, "S3_SECRET_KEY": s3.secret_key}
     urls = {"EDGE_DATABASE_URL": edge_url, "CLOUD_DATABASE_URL": cloud_url}
@@ -161,10 +162,6 @@ _RESULT: Final = """
                                    confidence, model_version, occurred_at{more})
     VALUES ($1, 'demo', 'f', 'b', 'station', $2, $3, 83.5, 0.9, 'v1', $4{value})
 """
-_RESULTS: Final[Mapping[Tier, str]] = {
-    "edge": _RESULT.format(more="", value=""),
-    "cloud": _RESULT.format(more=", event_id", value=", gen_random_uuid()"),
-}
 
 
 async def store_picture(connection: Connection, s3: S3, media: UUID, body: bytes) -> None:

@@ -19,7 +19,7 @@ from farmiq.torture.judge import (
     judge_bus_poison,
     judge_events,
 )
-from farmiq.torture.ledger import BusLost, BusPoison, Filled, Heard, Offered, Said, SetBack, Stored
+from farmiq.torture.ledger import BusLost, BusPoison, Filled, Heard, Line, Offered, Said, SetBack, Stored
 from farmiq.torture.samples import sensor_of, wall_us_of
 
 NODE = Origin("demo", "f", "b", "node-a")
@@ -97,18 +97,18 @@ def test_the_samples_of_a_node(case: str) -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        {"value": 4.5},
-        {"sensor": "s4"},
-        {"at_us": 7},
-        {"metric": "temperature"},
-        {"unit": None},
-        {"time_quality": 1},
-        {"origin": Origin("demo", "f", "another-barn", "node-a")},
+        row(4)._replace(value=4.5),
+        row(4)._replace(sensor="s4"),
+        row(4)._replace(at_us=7),
+        row(4)._replace(metric="temperature"),
+        row(4)._replace(unit=None),
+        row(4)._replace(time_quality=1),
+        row(4)._replace(origin=Origin("demo", "f", "another-barn", "node-a")),
     ],
 )
-def test_a_sample_that_differs_in_anything_is_altered(changed: dict[str, object]) -> None:
+def test_a_sample_that_differs_in_anything_is_altered(changed: Sample) -> None:
     """promise-cloud 10: metric, unit, place and quality of the time were not compared."""
-    tally = judged([*ALL[:3], ALL[3]._replace(**changed), *ALL[4:]], [])
+    tally = judged([*ALL[:3], changed, *ALL[4:]], [])
     assert counts(tally) == {"accepted": ACCEPTED, "stored": 23, "altered": 1}
 
 
@@ -263,7 +263,11 @@ def test_a_ledger_is_its_lines_sorted_by_what_they_are_about() -> None:
 
 def test_poison_that_a_broken_disk_may_have_taken_may_be_there_or_not() -> None:
     before, after = uuid4(), uuid4()
-    lines = [BusPoison(before, ["a"], is_confirmed=True), BusLost(7), BusPoison(after, ["a"], is_confirmed=True)]
+    lines: list[Line] = [
+        BusPoison(before, ["a"], is_confirmed=True),
+        BusLost(7),
+        BusPoison(after, ["a"], is_confirmed=True),
+    ]
     sent = Ledger.of(lines).bus_poison
     assert judge_bus_poison(sent, [("a", before), ("a", after)]).is_clean
     assert judge_bus_poison(sent, [("a", after)]).is_clean
