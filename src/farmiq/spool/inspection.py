@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from farmiq.spool import losses, marks
+from farmiq.spool import losses, marks, streams
 from farmiq.spool.errors import NotASpool
 from farmiq.spool.format import FRAME_BYTES, bad_frames, unpack_frames
 from farmiq.spool.lock_holder import holder_pid
@@ -21,6 +21,7 @@ from farmiq.spool.reader import Run
 from farmiq.spool.segment import open_files
 from farmiq.spool.segment_file import SegmentFile
 from farmiq.spool.segment_view import SegmentView, chunks, listed, views
+from farmiq.spool.streams import Layout
 
 _FILES = ("stream", "synced", "acked", "losses")
 
@@ -36,13 +37,14 @@ class SpoolView:
     """A spool as it was a moment ago."""
 
     folder: Path
-    stream_id: UUID | None  # None: no file tells it any more
+    stream_id: UUID | None  # of what is written now. None: no file tells it any more
     writer_pid: int | None
     synced_seq: int
     acked: Acked
     segments: tuple[SegmentView, ...]
     losses: tuple[Loss, ...]
     quarantined: tuple[QuarantinedFile, ...]
+    layout: Layout | None = None  # None: no file tells it any more
 
     @property
     def held(self) -> list[Range]:
@@ -86,6 +88,7 @@ def inspect(folder: Path) -> SpoolView:
         tuple(segments),
         tuple(losses.read(folder / "losses")),
         tuple(_quarantined(folder / "quarantine")),
+        streams.read(folder),
     )
 
 
@@ -123,11 +126,11 @@ def _refuse_foreign(folder: Path) -> None:
 
 
 def _stream_id(folder: Path, segments: Iterable[SegmentView]) -> UUID | None:
-    try:
-        return UUID((folder / "stream").read_text().strip())
-    except (FileNotFoundError, ValueError):
-        headers = [segment.header for segment in segments if segment.header is not None]
-        return headers[-1].stream_id if headers else None
+    layout = streams.read(folder)
+    if layout is not None:
+        return layout.parts[-1].stream_id
+    headers = [segment.header for segment in segments if segment.header is not None]
+    return headers[-1].stream_id if headers else None
 
 
 def _quarantined(folder: Path) -> Iterator[QuarantinedFile]:
