@@ -25,7 +25,9 @@ def _door(database: Database, device_ids: Sequence[str]) -> list[Row]:
         (None, None, None, None)
     ]
     names = ("tenant_id", "farm_id", "barn_id", "device_id")
-    return [Row(epoch=epoch, **dict(zip(names, place, strict=True)), station_id=place[3]) for place in places]
+    return [
+        Row(epoch=epoch, commits=0, **dict(zip(names, place, strict=True)), station_id=place[3]) for place in places
+    ]
 
 
 def _naming(_database: Database) -> list[Row]:

@@ -79,6 +79,8 @@ class DeviceAck(Struct, frozen=True, kw_only=True):
 
     epoch: UUID
     ts: Timestamp
+    commits: Count | UnsetType = UNSET
+    """Grows with the transactions of the edge's database. A lower one for a minute: the database was set back under its epoch."""
     stream_id: UUID | None = None
     acked_seq: Count = 0
     received: Annotated[list[tuple[Seq, Seq]], Meta(max_length=RANGES_MAX)] = []

@@ -3,7 +3,8 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from farmiq.contracts.ack import DeviceAck
-from farmiq.device.node_forwarder.acks import PERSISTS_SECONDS, AckReader, Meaning
+from farmiq.device.doubts import PERSISTS_SECONDS
+from farmiq.device.node_forwarder.acks import AckReader, Meaning
 
 STREAM, FORMER = UUID(int=1), UUID(int=2)
 OLD, NEW = UUID(int=10), UUID(int=11)

@@ -11,7 +11,8 @@ import pytest
 
 from farmiq.contracts.ack import BootHeld, DeviceAck, EventAck, PutOff, StreamHeld
 from farmiq.contracts.decoding import encode
-from farmiq.device.node_forwarder.acks import PERSISTS_SECONDS, AckReader
+from farmiq.device.doubts import PERSISTS_SECONDS
+from farmiq.device.node_forwarder.acks import AckReader
 from farmiq.device.node_forwarder.batches import Messages
 from farmiq.device.node_forwarder.lanes import Lanes
 from farmiq.device.node_forwarder.listener import _hear

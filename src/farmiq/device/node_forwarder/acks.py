@@ -2,13 +2,10 @@
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Final
 from uuid import UUID
 
 from farmiq.contracts.ack import DeviceAck
-
-PERSISTS_SECONDS: Final = 60.0
-"""What contradicts the believed database for so long was not just late on its way."""
+from farmiq.device.doubts import Doubts
 
 
 class Meaning(Enum):
@@ -28,9 +25,8 @@ class AckReader:
 
     def __init__(self, epoch: str, monotonic: Callable[[], float]) -> None:
         self._epoch = epoch
-        self._monotonic = monotonic
         self._left: set[str] = set()
-        self._doubts: dict[str | UUID, float] = {}
+        self._doubts = Doubts(monotonic)
         self._is_new = False
         self._known: set[UUID] = set()
 
@@ -40,28 +36,24 @@ class AckReader:
             return Meaning.NOT_OURS
         epoch = str(ack.epoch)
         if epoch != self._epoch:
-            if epoch in self._left and not self._persists(epoch):
+            if epoch in self._left and not self._doubts.persists(epoch):
                 return Meaning.STALE
             self._left.add(self._epoch)
             self._epoch = epoch
             self._is_new = True
-            self._doubts.clear()
+            self._doubts.end_all()
             self._known = {ack.stream_id}
             return Meaning.WENT_BACK
-        self._doubts = {one: at for one, at in self._doubts.items() if isinstance(one, UUID)}
+        self._doubts.end(*self._left)
         is_first = self._is_new and ack.stream_id not in self._known
         self._known.add(ack.stream_id)
         if ack.acked_seq >= believed_seq:
-            self._doubts.pop(ack.stream_id, None)
-        elif is_first or self._persists(ack.stream_id):
-            self._doubts.pop(ack.stream_id, None)
+            self._doubts.end(ack.stream_id)
+        elif is_first or self._doubts.persists(ack.stream_id):
+            self._doubts.end(ack.stream_id)
             return Meaning.WENT_BACK
         return Meaning.PROGRESS
 
     def is_of_the_living(self, ack: DeviceAck) -> bool:
         """It comes from the database that is believed now, whatever it is about."""
         return str(ack.epoch) == self._epoch
-
-    def _persists(self, subject: str | UUID) -> bool:
-        now = self._monotonic()
-        return now - self._doubts.setdefault(subject, now) >= PERSISTS_SECONDS

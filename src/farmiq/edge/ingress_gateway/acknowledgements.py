@@ -39,6 +39,7 @@ class Pending:
         self._throttled: dict[str, float] = {}
         self._contradicted: dict[tuple[str, UUID], Mark] = {}
         self._reported: set[str] = set()
+        self._commits = 0
 
     def __bool__(self) -> bool:
         return bool(self._marks or self._verdicts or self._throttled or self._contradicted or self._reported)
@@ -50,6 +51,7 @@ class Pending:
         verdicts: Iterable[Verdict],
         contradicted: Iterable[Mark] = (),
         reported: Iterable[str] = (),
+        commits: int = 0,
     ) -> None:
         """`contradicted`: streams of which other samples were sent; `reported`: devices that are told the epoch in any case."""
         if epoch != self._epoch:
@@ -63,6 +65,7 @@ class Pending:
         for mark in contradicted:
             self._contradicted[mark.device_id, mark.stream_id] = mark
         self._reported.update(reported)
+        self._commits = commits or self._commits
         for verdict in verdicts:
             of_device = self._verdicts.setdefault(verdict.device_id, {})
             of_device[verdict.event_id] = verdict
@@ -95,7 +98,9 @@ class Pending:
         messages += [(device_id, DeviceAck(epoch=epoch, ts=now)) for device_id in unanswered]
         for device_id, seconds in throttled.items():
             messages.append((device_id, DeviceAck(epoch=epoch, ts=now, retry_after_seconds=seconds)))
-        return messages
+        if not self._commits:
+            return messages
+        return [(device_id, msgspec.structs.replace(ack, commits=self._commits)) for device_id, ack in messages]
 
     def _verdicts_of(self, device_id: str) -> list[Verdict]:
         verdicts = list(self._verdicts.pop(device_id, {}).values())

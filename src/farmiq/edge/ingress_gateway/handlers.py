@@ -53,6 +53,8 @@ class Outcome(msgspec.Struct, frozen=True):
     """Not taken now, and nothing is kept of it: the devices send it again."""
     contradicted: list[intake.Mark] = []
     """Streams of which other samples are stored than were sent now."""
+    commits: int = 0
+    """The number of the transaction that stored all this."""
     reported: list[str] = []
     """Devices that sent their status: they are told which epoch speaks."""
 
@@ -132,7 +134,7 @@ async def _commit(
     streams_max: StreamLimit | None,
 ) -> Outcome:
     async with pool.acquire() as connection, connection.transaction():
-        epoch, known = await store.door(connection, _devices_of(judged))
+        epoch, commits, known = await store.door(connection, _devices_of(judged))
         answers = [_check_provisioning(answer, known) for _, answer in judged]
         screened = [answer for answer in answers if isinstance(answer, Screened)]
         fresh, repeated = _split(screened, await store.first_seen(connection, screened, received_at))
@@ -181,6 +183,7 @@ async def _commit(
             *put_off.limits(refusals),
         ],
         other,
+        commits,
         sorted({origin.device_id for origin, _ in statuses}),
     )
 

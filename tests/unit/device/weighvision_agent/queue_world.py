@@ -148,7 +148,7 @@ class Bench:
             else:
                 events.append(EventAck(event_id=event_id, result=result, code=code if result == "rejected" else None))
         ack = DeviceAck(epoch=epoch, ts=self.clock.now(), events=events, put_off=put_off)
-        return self.queue.settle(ack, is_new_epoch=is_new)
+        return self.queue.settle(ack, is_back=is_new)
 
     def files(self) -> set[str]:
         return {path.name for path in (self.folder / "pictures").iterdir()}

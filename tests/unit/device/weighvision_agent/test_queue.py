@@ -56,7 +56,7 @@ def test_an_acknowledgement_of_something_unknown_changes_nothing(tmp_path: Path)
     ack = DeviceAck(
         epoch=EPOCH, ts=bench.clock.now(), events=[stranger], put_off=[PutOff(event_id=UUID(int=5), code="no")]
     )
-    settled = bench.queue.settle(ack, is_new_epoch=False)
+    settled = bench.queue.settle(ack, is_back=False)
     assert (settled.done, settled.put_off) == ([], {})
     assert bench.bodies() == before
 
