@@ -6,7 +6,7 @@ losses: whatever had gone by then has its reason on disk already.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
@@ -21,7 +21,7 @@ from farmiq.spool.reader import Run
 from farmiq.spool.segment import open_files
 from farmiq.spool.segment_file import SegmentFile
 from farmiq.spool.segment_view import SegmentView, chunks, listed, views
-from farmiq.spool.streams import Layout
+from farmiq.spool.streams import Layout, Part
 
 _FILES = ("stream", "synced", "acked", "losses")
 
@@ -103,9 +103,15 @@ def read(view: SpoolView, span: Range, on_unreadable: Callable[[Range], None]) -
             on_unreadable((first_seq, last_seq))
             continue
         try:
-            yield from _readable(file, (first_seq, last_seq), on_unreadable)
+            for part, span_of_part in _parts(view, file, (first_seq, last_seq)):
+                for run in _readable(file, span_of_part, on_unreadable):
+                    yield replace(run, header=replace(run.header, stream_id=part.stream_id), offset=part.offset)
         finally:
             file.close()
+
+
+def _parts(view: SpoolView, file: SegmentFile, span: Range) -> list[tuple[Part, Range]]:
+    return view.layout.split(span) if view.layout else [(Part(1, file.header.stream_id), span)]
 
 
 def _readable(file: SegmentFile, span: Range, on_unreadable: Callable[[Range], None]) -> Iterator[Run]:

@@ -60,7 +60,7 @@ class Recorder:
         found = spool.recovery
         log.info("spool_opened", stream_id=str(spool.stream_id), frames=found.frames, torn_bytes=found.torn_bytes)
         if spool.streams.set_aside is not None:
-            log.error("spool_of_another_device", set_aside=str(spool.streams.set_aside))
+            log.error("foreign_spool_set_aside", folder=str(spool.streams.set_aside))
         if spool.is_moved:
             log.warning("stream_begun", reason="the spool is in another machine", now=str(spool.stream_id))
         return cls(spool, thread, clock, settings.node_forwarder_sync_ms / 1000)

@@ -199,12 +199,11 @@ class Queue:
     # What the edge says
 
     def settle(self, ack: DeviceAck, *, is_back: bool) -> Settled:
-        """`is_back`: another edge database speaks, or one that has lost commits. All that it may lack is sent again."""
         settled = Settled([], {}, any(event.result == "stored" for event in ack.events))
         with self._writing():
             if is_back:
                 again = event_store.send_again(self.connection, self._ran.now_us())
-                log.warning("edge_went_back", was=str(self.epoch), now=str(ack.epoch), sent_again=again)
+                log.warning("edge_went_back", now=str(ack.epoch), sent_again=again)
             event_store.set_fact(self.connection, EPOCH, str(ack.epoch))
             for event in ack.events:
                 self._settle(event, ack.epoch, settled)

@@ -139,7 +139,7 @@ class Bench:
     ) -> Settled:
         """One result for each event that waits, in their order; the last one for all the rest."""
         bodies = self.bodies()
-        each = [*results, *([results[-1]] * len(bodies))][: len(bodies)]
+        each = [*results, *(results[-1:] * len(bodies))][: len(bodies)]
         events, put_off = [], []
         for body, result in zip(bodies, each, strict=True):
             event_id = UUID(body["event_id"])
