@@ -39,8 +39,12 @@ async def _hear(message: Message, reader: AckReader, recorder: Recorder, lanes: 
     except MalformedMessage as reason:
         log.error("ack_refused", reason=str(reason))  # noqa: TRY400 - an answer to a message, not a crash
         return
-    if ack.stream_id is not None and await _is_of_this_spool(_marks(ack), recorder, lanes, publisher):
-        await _take_marks(ack, reader, recorder, lanes, publisher)
+    if ack.stream_id is not None:
+        written, known = recorder.spool.stream_id, recorder.spool.acked.epoch
+        is_believable = await _is_of_this_spool(_marks(ack), recorder, lanes, publisher)
+        # What began a new stream must not tell of a new database as well: the next word of that one does.
+        if is_believable and (recorder.spool.stream_id == written or known in ("", str(ack.epoch))):
+            await _take_marks(ack, reader, recorder, lanes, publisher)
     for held in ack.contradicted or ():
         await _is_of_this_spool(held, recorder, lanes, publisher, is_refuted=True)
     if isinstance(ack.retry_after_seconds, float):

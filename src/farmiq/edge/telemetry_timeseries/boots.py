@@ -55,15 +55,17 @@ _STORED: Final = """
 
 
 async def contradicting(connection: Connection, batches: Sequence[StreamBatch], locked: Locked) -> set[int]:
-    """Places of batches that are other samples than those stored under their numbers, or in a batch before them."""
+    """Places of batches that are other samples than those stored under their numbers, or in a batch before them. Only of the
+    device whose stream it is: another one learns nothing of it."""
+    own = [(place, item) for place, item in enumerate(batches) if locked[item.key].origin.is_same_device(item.origin)]
     compared = [
         (place, overlap[-1][1] - 1)
-        for place, item in enumerate(batches)
+        for place, item in own
         if (overlap := shared(locked[item.key].received, [item.span]))
     ]
     found = await _other_than_stored(connection, batches, compared) if compared else set()
     before: dict[StreamKey, list[StreamBatch]] = defaultdict(list)
-    for place, item in enumerate(batches):
+    for place, item in own:
         if place in found or any(_contradicts(item, earlier) for earlier in before[item.key]):
             found.add(place)
         else:

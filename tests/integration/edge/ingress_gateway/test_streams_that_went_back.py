@@ -106,6 +106,17 @@ async def test_two_devices_with_one_identity_in_one_transaction_are_told_apart(p
     assert await pool.fetchval("SELECT count(*) FROM telemetry_raw WHERE metric_value > 5000") == 0
 
 
+async def test_another_device_with_a_copied_spool_learns_nothing_of_the_stream(pool: Pool) -> None:
+    """promise-device-edge 3."""
+    await register(pool, NEIGHBOUR.device_id)
+    stream = uuid4()
+    await ingest_one(pool, first_life(stream, 1, 10))
+    theirs = batch_message_of(_later(batch_of(stream, 1, 10), OTHER_BOOT), NEIGHBOUR)
+    outcome = await ingest_one(pool, theirs)
+    assert [verdict.code for verdict in outcome.verdicts] == ["stream_of_another_device"]
+    assert (outcome.marks, outcome.contradicted) == ([], [])
+
+
 async def test_an_acknowledgement_says_which_boots_are_stored(pool: Pool) -> None:
     stream, batch = uuid4(), batch_of(uuid4(), 1, 40)
     await ingest_one(pool, first_life(stream, 31, 40), first_life(stream, 1, 20))
