@@ -27,7 +27,8 @@ def local_spools(folders: Mapping[str, Path]) -> tuple[dict[str, dict[UUID, Node
 
 
 def accounts_of(view: SpoolView) -> dict[UUID, NodeAccount]:
-    """Of each stream that the spool has a part of, in the stream's own numbers."""
+    """Of each stream that the spool has a part of, in the stream's own numbers. One that was left and is acknowledged is the edge's
+    alone: if this disk was set back, the edge has more of it than was ever written here."""
     held = normalise((first, last + 1) for first, last in view.held)
     lost = normalise((loss.first_seq, loss.last_seq + 1) for loss in view.losses)
     captured_seq = max([view.synced_seq, *(end - 1 for _, end in held)])
@@ -41,6 +42,7 @@ def accounts_of(view: SpoolView) -> dict[UUID, NodeAccount]:
             lost=_numbered(lost, part, end),
         )
         for part, end in zip(parts, ends, strict=True)
+        if part is parts[-1] or view.acked.seq < end - 1
     }
 
 

@@ -55,7 +55,7 @@ def test_a_spool_that_goes_on_under_a_new_stream_tells_of_each_in_its_own_number
     old = spool.stream_id
     spool.begin_stream(8)
     spool.append_many([Sample(seq, seq, 0, 2, float(seq)) for seq in range(11, 16)])
-    spool.acknowledge(7, stream_id=old)
+    spool.acknowledge(5, stream_id=old)
     spool.acknowledge(2)
     new = spool.stream_id
     spool.close()
@@ -64,7 +64,11 @@ def test_a_spool_that_goes_on_under_a_new_stream_tells_of_each_in_its_own_number
     accounts = {
         stream: (one.captured_seq, one.acked_seq, one.held, one.lost) for stream, one in found["node-1"].items()
     }
-    assert accounts == {old: (7, 7, [(1, 8)], []), new: (8, 2, [(1, 9)], [])}
+    assert accounts == {old: (7, 5, [(1, 8)], []), new: (8, 0, [(1, 9)], [])}
+    spool = Spool(folder)
+    spool.acknowledge(100, stream_id=old)
+    spool.close()
+    assert list(local_spools({"node-1": folder})[0]["node-1"]) == [new], "what else the edge has of it was never here"
 
 
 @pytest.mark.parametrize("tenants", [{}, {"node-1": "demo"}, {"node-1": "other"}])
