@@ -25,7 +25,7 @@ _SERVER: Final = """
 _EPOCH: Final = "SELECT epoch FROM edge_identity"
 _ROTATE: Final = f"""
     UPDATE edge_identity AS known
-       SET epoch = gen_random_uuid(), changed_at = clock_timestamp(),
+       SET epoch = gen_random_uuid(), changed_at = clock_timestamp(), is_restored = true,
            system_identifier = server.system_identifier, timeline = server.timeline
       FROM (SELECT {_SERVER}) AS server
     RETURNING known.epoch
