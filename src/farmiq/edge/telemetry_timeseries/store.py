@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
 
 import asyncpg
 
@@ -12,6 +14,7 @@ from farmiq.kit.due_times import AHEAD
 from farmiq.kit.postgres import Connection
 from farmiq.timeseries.announcement import TELLING_DUE
 from farmiq.timeseries.rollup import Bucket
+from farmiq.timeseries.stream import Origin
 
 # Later than now only after the clock was ahead: from then on it would hide that the device is gone.
 _PAST = f"CASE WHEN known.{{0}} <= $1::timestamptz + {AHEAD} THEN known.{{0}} END"
@@ -78,6 +81,17 @@ _TIME_QUALITIES = """
         ORDER BY raw.occurred_at DESC
         LIMIT 1) AS newest
 """
+# Only a stream that was begun later takes another one's place: a status may be late on its way.
+_REPORTED_STREAM = """
+    SELECT (known.status_json->>'stream_id')::uuid AS stream_id,
+           coalesce((known.status_json->>'last_captured_seq')::bigint, 0) AS last_captured_seq
+      FROM device_liveness AS known
+     WHERE known.device_id = $2 AND known.tenant_id = $1 AND (known.status_json->>'stream_id')::uuid <> $3
+       AND NOT EXISTS (
+         SELECT FROM streams AS now JOIN streams AS before USING (tenant_id)
+          WHERE tenant_id = $1 AND now.stream_id = $3
+            AND before.stream_id = (known.status_json->>'stream_id')::uuid AND now.first_seen_at <= before.first_seen_at)
+"""
 _SENSORS = """
     SELECT device_id, metric_type, sensor, last_rx_at, last_sample_ts
       FROM sensor_liveness
@@ -130,6 +144,17 @@ async def save_signs(connection: Connection, devices: Sequence[Signs], received_
     rows = [_device_row(device) for device in devices]
     columns = (*_columns(sensors, 5), *_columns(rows, 10))
     await connection.execute(_HEAR, received_at, *columns, REGULAR_PAUSE, REGULAR_SPAN)
+
+
+class ReportedStream(NamedTuple):
+    stream_id: UUID
+    last_captured_seq: int
+
+
+async def reported_stream(connection: Connection, origin: Origin, stream_id: UUID) -> ReportedStream | None:
+    """The stream of the device's last status, when that is another one than `stream_id`, and older."""
+    row = await connection.fetchrow(_REPORTED_STREAM, origin.tenant_id, origin.device_id, stream_id)
+    return None if row is None else ReportedStream(row["stream_id"], row["last_captured_seq"])
 
 
 async def devices(connection: Connection, tenant_id: str, device_ids: Sequence[str]) -> list[asyncpg.Record]:
