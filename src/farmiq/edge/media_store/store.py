@@ -14,6 +14,7 @@ from farmiq.edge.media_store.retention import OldPicture
 from farmiq.edge.media_store.screening import BytesOfDay, DayLimit
 from farmiq.edge.media_store.verdicts import Sound
 from farmiq.kit.day_digests import Digested
+from farmiq.kit.due_times import first_due
 from farmiq.kit.object_inventory import Expected
 from farmiq.kit.postgres import Connection
 from farmiq.timeseries.stream import Origin
@@ -42,12 +43,14 @@ _BYTES_OF_DAY = _USED_TODAY.format(tenant_id="$1", device_id="$2")
 _MORE_THAN_ITS_PART = f"""
     SELECT coalesce(sum(bytes) FILTER (WHERE tenant_id = $1 AND device_id = $2), 0)
            > $3::float8 * sum(bytes) / count(DISTINCT (tenant_id, device_id))
-      FROM media_bytes_of_day WHERE day >= {_TODAY} - 1
+      FROM media_bytes_of_day WHERE day BETWEEN {_TODAY} - 1 AND {_TODAY}
 """  # noqa: S608 - as above
-_FORGET_DAYS = f"DELETE FROM media_bytes_of_day WHERE day < {_TODAY} - 7"  # noqa: S608 - as above
-# `used_to` runs ahead of the clock by one share of a minute for each URL, and by a minute at most. One statement is one
+_FORGET_DAYS = f"DELETE FROM media_bytes_of_day WHERE day NOT BETWEEN {_TODAY} - 7 AND {_TODAY} + 1"  # noqa: S608 - as above
+# `used_to` runs ahead of the clock by one share of a minute for each URL, and by a minute at most: what lies further ahead was
+# written by a clock that was ahead itself. One statement is one
 # transaction and one way to the database: a station waits for this before each picture. The bytes of the day are as they were
 # when the statement began, so URLs that are asked for at the same moment may each be the last.
+_USED_TO = "CASE WHEN pace.used_to <= clock_timestamp() + interval '1 minute' THEN pace.used_to END"
 _ADD_IN_TURN = f"""
     WITH used AS ({_USED_TODAY.format(tenant_id="$2", device_id="$5")}),
     turn AS (
@@ -57,8 +60,8 @@ _ADD_IN_TURN = f"""
        WHERE {_IS_HOLDER}
          AND of_device + coalesce($11::bigint, 0) <= $20::bigint AND of_tenant + coalesce($11::bigint, 0) <= $21::bigint
       ON CONFLICT (device_id) DO UPDATE
-         SET used_to = greatest(pace.used_to, clock_timestamp()) + interval '1 minute' / $18::int
-       WHERE greatest(pace.used_to, clock_timestamp()) + interval '1 minute' / $18::int
+         SET used_to = greatest({_USED_TO}, clock_timestamp()) + interval '1 minute' / $18::int
+       WHERE greatest({_USED_TO}, clock_timestamp()) + interval '1 minute' / $18::int
              <= clock_timestamp() + interval '1 minute'
       RETURNING true),
     counted AS (
@@ -67,10 +70,10 @@ _ADD_IN_TURN = f"""
       ON CONFLICT (tenant_id, device_id, day) DO UPDATE SET bytes = known.bytes + excluded.bytes)
     {_INTO} FROM turn RETURNING true
 """  # noqa: S608 - our own constants
-_TURN_IN = """
-    SELECT extract(epoch FROM used_to + interval '1 minute' / $2::int - interval '1 minute' - clock_timestamp())::float8
-      FROM media_presign_pace WHERE device_id = $1
-"""
+_TURN_IN = f"""
+    SELECT extract(epoch FROM {_USED_TO} + interval '1 minute' / $2::int - interval '1 minute' - clock_timestamp())::float8
+      FROM media_presign_pace AS pace WHERE device_id = $1
+"""  # noqa: S608 - our own constants
 _OF_DEVICE = f"SELECT {COLUMNS} FROM media_objects WHERE id = $1 AND tenant_id = $2 AND device_id = $3"  # noqa: S608 - our own constants
 _OF_TENANT = f"SELECT {COLUMNS} FROM media_objects WHERE id = $1 AND tenant_id = $2"  # noqa: S608 - our own constants
 _LOCK = f"SELECT {COLUMNS} FROM media_objects WHERE id = $1 FOR UPDATE"  # noqa: S608 - our own constants
@@ -103,11 +106,8 @@ _LOOK_IN = """
 """
 _BIND = "UPDATE media_objects SET session_id = $2 WHERE id = $1"
 _CLAIM_DUE = f"""
-    WITH due AS MATERIALIZED (
-      SELECT id FROM media_objects WHERE state = 'presigned' AND next_check_at <= now()
-       ORDER BY next_check_at LIMIT $1 FOR UPDATE SKIP LOCKED)
     UPDATE media_objects SET next_check_at = now() + make_interval(secs => $2), checks = checks + 1
-     WHERE id = ANY (ARRAY(SELECT id FROM due))
+     WHERE ctid = ANY ({first_due("media_objects", "state = 'presigned'", "next_check_at", limit="$1", now="now()")})
     RETURNING {COLUMNS}
 """  # noqa: S608 - our own constants
 # Only whoever still holds the claim: an announcement that came meanwhile has its own time.
