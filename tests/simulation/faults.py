@@ -1,6 +1,5 @@
 """What breaks. Each kind is a method; it also arranges for its own end."""
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -8,7 +7,7 @@ from simulation import cloud_tables
 from simulation.broker import Hop
 from simulation.database import Database, Tables
 from simulation.edge import LEASE_SECONDS
-from simulation.machine import WRONG_CLOCKS, Machine
+from simulation.machine import Machine
 from simulation.process import Process
 
 if TYPE_CHECKING:
@@ -189,8 +188,7 @@ class Faults:
         self._set_right(self._world.cloud_machine)
 
     def _set_wrong(self, machine: Machine) -> None:
-        seconds = self._chance.choice([-YEAR, -DAY, -60.0, 60.0, DAY, YEAR])
-        machine.ahead_seconds = seconds if WRONG_CLOCKS else math.copysign(1.0, seconds)
+        machine.ahead_seconds = self._chance.choice([-YEAR, -DAY, -60.0, 60.0, DAY, YEAR])
         self._note(seconds=machine.ahead_seconds)
 
     def _set_right(self, machine: Machine) -> None:

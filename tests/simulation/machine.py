@@ -5,9 +5,6 @@ from datetime import UTC, datetime, timedelta
 from farmiq.kit.clock import Clock
 from simulation.virtual_loop import VirtualLoop
 
-WRONG_CLOCKS = False
-"""Whether the clocks of edge and cloud jump by days and years, and due times are compared as `kit/due_times.py` does it. Off as
-long as the SQL does not: rows that a clock ahead has written wait until that time, and no run with such a clock comes to rest."""
 START = datetime(2025, 1, 1, 10, 0, tzinfo=UTC)
 
 

@@ -66,7 +66,7 @@ PARTS = (
     ),
     Part(
         {
-            "farmiq.device.node_forwarder.acks": ("AckReader.read", "AckReader.is_of_the_living", "mark_to_believe"),
+            "farmiq.device.node_forwarder.acks": ("AckReader.read", "AckReader.is_of_the_living"),
             "farmiq.device.node_forwarder.listener": ("_progress", "_go_back", "_settle_losses"),
             "farmiq.device.node_forwarder.lanes": (
                 "Lanes.restart", "Lanes.acknowledged", "Lanes.went_back", "Lanes.next_replay",
@@ -123,16 +123,8 @@ EQUIVALENT: Mapping[str, str] = {
     "farmiq.spool.losses:LossJournal.declare_again: `loss.last_seq > after_seq` becomes `loss.last_seq >= after_seq`": (
         "a record that the edge has is sent once more, under its own id"
     ),
-    "farmiq.device.node_forwarder.acks:mark_to_believe: `min(ack.acked_seq, held.seq)` becomes `ack.acked_seq`": (
-        "the higher mark is as true: it is the new database's own, and is no further than what was written"
-    ),
     "farmiq.device.node_forwarder.listener:_progress: `acked_seq > before` becomes `acked_seq >= before`": (
         "the spool is trimmed more often"
-    ),
-    "farmiq.device.node_forwarder.listener:_go_back: `publisher.went_back()` before "
-    "`lanes.went_back(recorder.spool.acked.seq, ack.received)`": ("nothing happens between the two"),
-    "farmiq.device.node_forwarder.lanes:Lanes.restart: `max(self.live_after, synced_seq)` becomes `self.live_after`": (
-        "what was stored while the line was cut goes by the live lane instead"
     ),
     "farmiq.device.node_forwarder.lanes:Lanes.acknowledged: `max(self.replay_after, acked_seq)` becomes "
     "`self.replay_after`": ("the replay sends again what the edge has, and the edge knows it"),

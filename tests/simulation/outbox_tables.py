@@ -13,14 +13,13 @@ import msgspec
 
 from farmiq.edge.sync_forwarder import store as sync_store
 from farmiq.edge.sync_forwarder.pictures import store as pictures
+from farmiq.kit.due_times import AHEAD_SECONDS
 from farmiq.outbox import backlog, claim, fencing, recovery, redrive, renew, resend, retire, settle, suspects, verdicts
 from farmiq.outbox.event import ClaimedEvent
 from simulation.database import Database, Row, Statement, Tables
-from simulation.machine import WRONG_CLOCKS
 
 append = import_module("farmiq.outbox.append")  # the package gives its name to the function
 
-AHEAD_SECONDS = 7200.0
 _LATEST = datetime.max.replace(tzinfo=UTC)
 _IN_FLIGHT = ("claimed", "sending")
 
@@ -257,7 +256,7 @@ def _due(database: Database) -> list[Row]:
 
 
 def _is_due(moment: datetime, now: datetime) -> bool:
-    return moment <= now or (WRONG_CLOCKS and moment > now + timedelta(seconds=AHEAD_SECONDS))
+    return moment <= now or moment > now + timedelta(seconds=AHEAD_SECONDS)
 
 
 # Whether a tenant may send
