@@ -126,6 +126,9 @@ EQUIVALENT: Mapping[str, str] = {
     "farmiq.device.node_forwarder.listener:_progress: `acked_seq > before` becomes `acked_seq >= before`": (
         "the spool is trimmed more often"
     ),
+    "farmiq.device.node_forwarder.lanes:Lanes.restart: `max(self.live_after, synced_seq)` becomes `self.live_after`": (
+        "what was stored while the line was cut goes by the live lane instead"
+    ),
     "farmiq.device.node_forwarder.lanes:Lanes.acknowledged: `max(self.replay_after, acked_seq)` becomes "
     "`self.replay_after`": ("the replay sends again what the edge has, and the edge knows it"),
     "farmiq.edge.ingress_gateway.consumer:_Consumer.store: `self._announcer.announce()` before "
