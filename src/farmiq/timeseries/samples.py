@@ -13,6 +13,7 @@ from farmiq.timeseries.stream import Origin, StreamKey
 COLUMNS = (
     "id", "tenant_id", "farm_id", "barn_id", "device_id", "occurred_at", "metric_type", "metric_value", "unit",
     "ingested_at", "stream_id", "seq", "sensor", "time_quality",
+    "device_occurred_at",
 )  # fmt: skip
 
 Row = tuple[object, ...]
@@ -57,5 +58,5 @@ def row_of(reading: SingleReading, ingested_at: datetime) -> Row:
     return (
         reading_id(reading.event_id), origin.tenant_id, origin.farm_id, origin.barn_id, origin.device_id,
         reading.occurred_at, reading.metric, reading.value, reading.unit or None,
-        ingested_at, None, None, None, None,
+        ingested_at, None, None, None, None, None,
     )  # fmt: skip

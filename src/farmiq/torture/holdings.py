@@ -26,7 +26,7 @@ from farmiq.torture.judge import (
 ROWS_AT_ONCE = 20_000
 PICTURE_BYTES_MAX = 16 << 20
 
-_SAMPLES = """SELECT seq, metric_value, sensor, occurred_at FROM telemetry_raw
+_SAMPLES = """SELECT seq, metric_value, sensor, coalesce(device_occurred_at, occurred_at) AS occurred_at FROM telemetry_raw
                WHERE device_id = $1 AND stream_id IS NOT NULL ORDER BY seq"""
 _LOSSES = "SELECT first_seq, last_seq, reason FROM stream_losses WHERE device_id = $1"
 _READINGS = """SELECT id AS event_id, device_id, occurred_at, metric_value AS value, NULL::uuid AS session_id,

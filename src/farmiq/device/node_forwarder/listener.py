@@ -39,6 +39,7 @@ async def _hear(message: Message, reader: AckReader, recorder: Recorder, lanes: 
     except MalformedMessage as reason:
         log.error("ack_refused", reason=str(reason))  # noqa: TRY400 - an answer to a message, not a crash
         return
+    recorder.node_time.take(ack)
     if ack.stream_id == recorder.spool.stream_id and is_absurd(ack, recorder.spool.synced_seq):
         # Either a fault at the edge, or this disk was set back and numbers samples anew that the edge takes for old ones.
         log.error("ack_refused", reason="it names what was never written", acked_seq=ack.acked_seq)

@@ -12,7 +12,7 @@ from farmiq.contracts.status import DeviceStatus
 from farmiq.contracts.telemetry import Lane, TelemetryLoss
 from farmiq.edge import disk
 from farmiq.edge.ingress_gateway import put_off, store
-from farmiq.edge.ingress_gateway.acknowledgements import Verdict
+from farmiq.edge.ingress_gateway.acknowledgements import TimeRequest, Verdict
 from farmiq.edge.ingress_gateway.quotas import Reason, Sender, Throttled, sender_of
 from farmiq.edge.ingress_gateway.routing import route
 from farmiq.edge.ingress_gateway.screening import Refusal, Screened, fingerprint, refuse, screen
@@ -46,6 +46,7 @@ class Outcome(msgspec.Struct, frozen=True):
     """The last sample of each batch that was new, for how long it took."""
     put_off: list[Throttled] = []
     """Not taken now, and nothing is kept of it: the devices send it again."""
+    time_requests: list[TimeRequest] = []
 
 
 async def ingest(
@@ -161,7 +162,17 @@ async def _commit(
             *_put_off(Counter(_sender(message) for message in beyond), "streams", STREAMS_RETRY_AFTER_SECONDS),
             *put_off.limits(refusals),
         ],
+        _time_requests(accepted, received_at),
     )
+
+
+def _time_requests(messages: Sequence[Screened], received_at: datetime) -> list[TimeRequest]:
+    """Not of a status that the broker kept: nobody waits for that response any more."""
+    return [
+        TimeRequest(message.origin.device_id, message.event_id, received_at)
+        for message in messages
+        if isinstance(message.body, DeviceStatus) and message.body.time_request and not message.is_retained
+    ]
 
 
 def _devices_of(judged: Sequence[tuple[Message, Judged]]) -> list[str]:

@@ -85,7 +85,7 @@ def newest_of(body: object) -> dict[SensorKey, int]:
             channels = [(channel.metric, channel.sensor or "") for channel in batch.channels]
             newest: dict[SensorKey, int] = {}
             # Sorted, the last time of a channel is its newest, also when the node's clock was set back in between.
-            for channel, at_us in dict(sorted(zip(batch.c, batch.t, strict=True))).items():
+            for channel, at_us in dict(sorted(zip(batch.c, batch.occurred_us, strict=True))).items():
                 sensor = channels[channel]
                 newest[sensor] = max(at_us, newest.get(sensor, at_us))
             return newest
