@@ -205,7 +205,7 @@ def main() -> None:
         ("a week before, crystal +-1 ppm by day", Scenario(wander_ppm=1.0, contact_of_middle_boot=True)),
         ("a week before, the middle boot never reached the edge", Scenario()),
     ]
-    sys.stdout.write("| scenario | samples | within 100 ms | largest error of a corrected sample | boot by boot within 100 ms |\n")
+    sys.stdout.write("| scenario | samples | within 100 ms | largest error of a corrected sample | boot by boot |\n")
     sys.stdout.write("|---|---|---|---|---|\n")
     for name, scenario in rows:
         results = [offline_week(scenario, seed) for seed in range(1, 6)]
