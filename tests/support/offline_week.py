@@ -169,7 +169,7 @@ def offline_week(scenario: Scenario, seed: int = 1) -> Result:
                 node.time.connected()
         node.sample_until(away_us + 7 * DAY_US, is_online=False)
         node.time.connected()
-        while not node.time.responded.is_set():
+        while not node.time.settled.is_set():
             node.ask()
         return _sent(node, boots, first_seq)
 

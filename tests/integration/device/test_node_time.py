@@ -1,13 +1,17 @@
 """A node whose clock was never set: its backlog is corrected by the edge's time before it is sent."""
 
 import time
+from pathlib import Path
 
 from farmiq.contracts.timestamps import to_us
 from farmiq.device.boot import boot_id, boottime_us
 from farmiq.device.handover import Hello, Row, Stored
 from farmiq.kit.clock import Clock
+from farmiq.kit.postgres import Pool
 from integration.device.node_world import CHANNELS, Edge, Node, connected
+from support.gateway import SERVICE, assert_all_agree, environment, register, until_rows
 from support.mosquitto import Broker
+from support.service_process import service_process
 from support.waiting import eventually
 
 SINCE_1970_US = 7_000_000
@@ -77,3 +81,29 @@ async def test_a_node_with_a_good_clock_asks_nothing_and_sends_no_byte_more(
             await eventually(has_said_more, what="another status")
             assert not any(status.time_request for status in edge.states)
             assert not any(isinstance(batch.time_correction, list) for batch in edge.batches)
+
+
+async def test_a_node_that_woke_up_in_1970_is_stored_at_the_right_time_though_it_dies_with_the_edges_response(
+    connected_node: Node, edge_url: str, edge_pool: Pool, mosquitto: Broker, run_folder: Path, tmp_path: Path
+) -> None:
+    """The real gateway. The forwarder is killed between the response and its anchor's first sync, and its agent does not come
+    back: what it left is corrected all the same."""
+    await register(edge_pool)
+    node = connected_node
+    mosquitto.kill()
+    began_us = to_us(Clock().now())
+    with node.forwarder(("farmiq.device.node_forwarder.node_time:NodeTime.take", "after", 1)) as forwarder:
+        async with connected(node, HELLO) as agent:
+            assert await agent.hand_over(unset_rows(range(1, 2001))) == Stored(1)
+            ended_us = to_us(Clock().now())
+            mosquitto.start()
+            environ = environment(edge_url, mosquitto, EDGE_CLOCK_IS_TRUSTED="true")
+            with service_process(SERVICE, environ, run_folder, tmp_path / "gateway.log"):
+                forwarder.wait_for_death()
+                with node.forwarder():
+                    await until_rows(edge_pool, "telemetry_raw", 2000)
+    rows = await edge_pool.fetch("SELECT occurred_at, device_occurred_at, time_quality FROM telemetry_raw")
+    assert {row["time_quality"] for row in rows} == {3}
+    assert max(to_us(row["device_occurred_at"]) for row in rows) < 10 * 365 * 86_400_000_000
+    assert all(began_us - 3_000_000 < to_us(row["occurred_at"]) < ended_us + 1_000_000 for row in rows)
+    await assert_all_agree(edge_pool)

@@ -11,7 +11,14 @@ from msgspec import UNSET
 from farmiq.contracts.ack import DeviceAck, TimeResponse
 from farmiq.contracts.telemetry import TimeSegment
 from farmiq.contracts.timestamps import from_us
-from farmiq.device.node_forwarder.node_time import ANCHORS_FILE, UNCERTAINTY_US_MAX, WAIT_US, NodeTime
+from farmiq.device.node_forwarder.node_time import (
+    ANCHORS_FILE,
+    BACKLOG_WAIT_US,
+    LIVE_WAIT_US,
+    RESPONSE_US,
+    UNCERTAINTY_US_MAX,
+    NodeTime,
+)
 from farmiq.device.node_forwarder.timeline import ANCHORS_MAX, SLOT_US, Anchor, Boot, Timeline, correction_of
 from farmiq.spool import Channel, Frame, Header, Run
 from support.offline_week import Scenario, offline_week
@@ -29,6 +36,10 @@ class World:
         self.now_us = 1_000 * SECOND_US
         self.time = NodeTime(boot_id, lambda: self.now_us, folder)
         self.number = 0
+
+    @property
+    def asks(self) -> bool:
+        return self.time.is_request_due
 
     def sample(self, quality: int = 0, wall_us: int = 0) -> None:
         self.time.note(BOOT, [(wall_us, self.now_us, 0, quality, 1.0)])
@@ -65,7 +76,7 @@ def test_a_response_that_a_broker_held_back_is_no_anchor() -> None:
     world = World()
     world.exchange(back_us=2 * UNCERTAINTY_US_MAX + 100_000)
     assert world.corrected_us() is None
-    assert world.time.responded.is_set()
+    assert world.time.settled.is_set()
     # Nor is one to a request of an earlier connection, or to none of ours.
     response = TimeResponse(event_id=UUID(int=99), received_at=from_us(TRUE_US), quality=2)
     world.time.take(DeviceAck(epoch=EPOCH, ts=from_us(TRUE_US), time=response))
@@ -95,19 +106,19 @@ def test_an_edge_without_a_good_clock_is_believed_by_nobody_and_one_that_had_it_
     good.time.requested(UUID(int=50))
     response = TimeResponse(event_id=UUID(int=50), received_at=from_us(TRUE_US), quality=1)
     good.time.take(DeviceAck(epoch=EPOCH, ts=from_us(TRUE_US), time=response))
-    # Half an hour wrong, by the word of an edge that is not better off: the node's own clock was right ten seconds ago.
+    # A quarter of an hour wrong, by the word of an edge that is not better off: the node's clock was right ten seconds ago.
     assert good.corrected_us(1, TRUE_US + good.now_us) is None
 
 
 def test_a_clock_that_is_kept_right_asks_for_nothing_and_is_left_alone() -> None:
     world = World()
-    assert not world.time.is_request_due  # no sample yet, so nothing is known of the clock
+    asked = [world.asks]  # no sample yet, so nothing is known of the clock
     world.sample(2, TRUE_US + world.now_us)
-    assert not world.time.is_request_due
+    asked.append(world.asks)
     world.sample(1, TRUE_US + world.now_us)
-    assert world.time.is_request_due
+    asked.append(world.asks)
     world.exchange()
-    assert not world.time.is_request_due
+    assert [*asked, world.asks] == [False, False, True, False]
     assert world.corrected_us(2, TRUE_US + world.now_us + 3_600 * SECOND_US) is None
     assert world.corrected_us(1, TRUE_US + world.now_us) is None  # right as it is
 
@@ -202,20 +213,45 @@ def test_anchors_that_cannot_be_read_cost_no_more_than_corrections(tmp_path: Pat
     assert world.corrected_us() is not None
 
 
-def test_samples_wait_for_the_time_once_and_not_for_an_edge_that_never_responds() -> None:
+def test_live_samples_wait_for_their_first_anchor_only_and_a_backlog_while_the_edge_is_silent() -> None:
     world = World()
-    assert world.time.wait_seconds(world.run(), is_live=True) == 5.0
-    world.now_us += WAIT_US
+    assert world.time.wait_seconds(world.run(), is_live=True) == LIVE_WAIT_US / SECOND_US
+    world.now_us += LIVE_WAIT_US
     assert world.time.wait_seconds(world.run(), is_live=True) == 0.0
-    world.time.connected()
+    assert world.time.wait_seconds(world.run(), is_live=False) == (BACKLOG_WAIT_US - LIVE_WAIT_US) / SECOND_US
+    world.now_us += BACKLOG_WAIT_US
     assert world.time.wait_seconds(world.run(), is_live=False) == 0.0
     world.exchange()
+    assert world.time.wait_seconds(world.run(), is_live=False) == 0.0
     world.time.connected()
-    assert world.time.wait_seconds(world.run(), is_live=False) == 5.0
+    assert world.time.wait_seconds(world.run(), is_live=False) == BACKLOG_WAIT_US / SECOND_US
     assert world.time.wait_seconds(world.run(), is_live=True) == 0.0  # it has an anchor, if an old one
     assert world.time.wait_seconds(world.run(2), is_live=False) == 0.0
     other = Run(Header(UUID(int=9), EARLIER, 1, 0, ()), world.run().frames)
     assert world.time.wait_seconds(other, is_live=False) == 0.0
+
+
+def test_nobody_waits_for_an_edge_that_acknowledges_and_knows_no_requests_until_it_responds_after_all() -> None:
+    world = World()
+    other = DeviceAck(epoch=EPOCH, ts=from_us(TRUE_US))
+    world.time.requested(UUID(int=70))
+    world.time.take(other)  # it may have been on its way before the request
+    assert world.time.wait_seconds(world.run(), is_live=False) > 0
+    world.now_us += RESPONSE_US
+    world.time.take(other)
+    for _ in range(2):
+        assert world.time.wait_seconds(world.run(), is_live=False) == 0.0
+        world.time.connected()
+    world.exchange()  # it was updated
+    world.time.connected()
+    assert world.time.wait_seconds(world.run(), is_live=False) > 0
+
+
+def test_a_forwarder_whose_agent_is_gone_asks_for_what_it_has_to_send() -> None:
+    world = World()
+    asked = [world.asks]
+    world.time.wait_seconds(world.run(), is_live=False)
+    assert [*asked, world.asks] == [False, True]
 
 
 def test_after_a_week_offline_samples_of_boots_that_reached_the_edge_are_within_100_ms() -> None:

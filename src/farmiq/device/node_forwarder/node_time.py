@@ -36,8 +36,12 @@ RETRY_US: Final = 10_000_000
 SOON_US: Final = 60_000_000
 REPEAT_US: Final = 300_000_000
 """Between two requests, once the rate of this boot is known; until then `SOON_US`."""
-WAIT_US: Final = 5_000_000
-"""For how long samples are held back, once a connection, for the response that corrects them."""
+LIVE_WAIT_US: Final = 15_000_000
+"""For how long live samples of a boot without any anchor are held back for the response that corrects them."""
+BACKLOG_WAIT_US: Final = 120_000_000
+"""The same of a backlog, if nobody acknowledges anything meanwhile: the edge starts later than its broker, perhaps."""
+RESPONSE_US: Final = 5_000_000
+"""An edge that acknowledges other things this long after a request does not know requests."""
 REQUESTS_MAX: Final = 8
 
 ANCHORS_FILE: Final = "anchors.json"
@@ -66,9 +70,11 @@ class NodeTime:
         self._own: Anchor | None = None
         self._requests: dict[UUID, int] = {}
         self._requested_us: int | None = None
+        self._unanswered_since_us: int | None = None
         self._waiting_since_us: int | None = None
-        self._has_given_up = False
-        self.responded = asyncio.Event()
+        self._edge_cannot = False
+        self.settled = asyncio.Event()
+        """The edge has responded on this connection, or is not going to."""
         self._is_changed = False
 
     # What the agent hands over
@@ -92,22 +98,27 @@ class NodeTime:
 
     def connected(self) -> None:
         """To another edge, perhaps, and in any case after a while."""
-        self.responded.clear()
+        if not self._edge_cannot:
+            self.settled.clear()
         self._requests.clear()
-        self._requested_us = self._waiting_since_us = None
+        self._requested_us = self._unanswered_since_us = self._waiting_since_us = None
 
     @property
     def is_request_due(self) -> bool:
-        if self._boot_id is None or self._quality in (None, TIME_QUALITY_SYNCED):
+        if self._boot_id is None or self._quality == TIME_QUALITY_SYNCED:
             return False
-        pause_us = RETRY_US
-        if self.responded.is_set():
-            pause_us = SOON_US if self._boot(self._boot_id).rate is None else REPEAT_US
+        if self._quality is None and self._waiting_since_us is None:
+            return False  # neither a sample since this process began, nor one from before that is to be sent
+        pause_us = REPEAT_US if self.settled.is_set() else RETRY_US
+        if self.settled.is_set() and not self._edge_cannot and self._boot(self._boot_id).rate is None:
+            pause_us = SOON_US
         return self._requested_us is None or self._monotonic_us() - self._requested_us >= pause_us
 
     def requested(self, event_id: UUID) -> None:
         """Before the request is sent: what is measured from here on is never too short."""
         self._requested_us = self._monotonic_us()
+        if self._unanswered_since_us is None:
+            self._unanswered_since_us = self._requested_us
         self._requests[event_id] = self._requested_us
         if len(self._requests) > REQUESTS_MAX:
             self._requests.pop(next(iter(self._requests)))
@@ -115,13 +126,15 @@ class NodeTime:
     def take(self, ack: DeviceAck) -> None:
         """The response to a request of this connection. The edge had the request after it was sent, and responded before this: so
         its clock is known to within what the two ways took, however long a broker held either back."""
-        response = ack.time
+        response, now_us = ack.time, self._monotonic_us()
         if not isinstance(response, TimeResponse) or response.event_id not in self._requests:
+            if self._unanswered_since_us is not None and now_us - self._unanswered_since_us >= RESPONSE_US:
+                self._edge_cannot = True
+                self.settled.set()
             return
-        now_us = self._monotonic_us()
         passed_us = now_us - self._requests.pop(response.event_id)
-        self._has_given_up = False
-        self.responded.set()
+        self._edge_cannot, self._unanswered_since_us = False, None
+        self.settled.set()
         earliest_us, latest_us = to_us(ack.ts), to_us(response.received_at) + passed_us
         uncertainty_us = (latest_us - earliest_us) // 2
         if response.quality == TIME_QUALITY_UNKNOWN or earliest_us < PLAUSIBLE_US:
@@ -141,17 +154,16 @@ class NodeTime:
         return correction_of(Timeline(boot, crystal_of(self._boots.values())), run.frames)
 
     def wait_seconds(self, run: Run, *, is_live: bool) -> float:
-        """How long it is worth to wait for the edge's time before these samples are sent. Not for ever, and not again for an edge
-        that did not respond on an earlier connection: it may be one that cannot."""
+        """How long to wait at most for the edge's time before these samples are sent. Not for ever, and not for an edge that
+        acknowledged other things and did not respond: it may be one that cannot."""
         if run.header.boot_id != self._boot_id or run.frames[0].quality >= TIME_QUALITY_SYNCED:
             return 0.0
-        if self.responded.is_set() or self._has_given_up or (is_live and self._boot(self._boot_id).anchors):
+        if self.settled.is_set() or (is_live and self._boot(self._boot_id).anchors):
             return 0.0
         now_us = self._monotonic_us()
         if self._waiting_since_us is None:
             self._waiting_since_us = now_us
-        left_us = self._waiting_since_us + WAIT_US - now_us
-        self._has_given_up = left_us <= 0
+        left_us = self._waiting_since_us + (LIVE_WAIT_US if is_live else BACKLOG_WAIT_US) - now_us
         return max(left_us, 0) / 1_000_000
 
     # Keeping

@@ -187,7 +187,7 @@ class Publisher:
         if wait_seconds := node_time.wait_seconds(run, is_live=lane == "live"):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_seconds):
-                    await node_time.responded.wait()
+                    await node_time.settled.wait()
         payload, last_seq = self._messages.batch(run, lane, node_time.correction)
         try:
             await self._mqtt.publish(self._messages.batch_topic, payload)
