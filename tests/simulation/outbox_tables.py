@@ -13,7 +13,7 @@ import msgspec
 
 from farmiq.edge.sync_forwarder import store as sync_store
 from farmiq.edge.sync_forwarder.pictures import store as pictures
-from farmiq.outbox import backlog, claim, fencing, recovery, redrive, renew, resend, settle, suspects, verdicts
+from farmiq.outbox import backlog, claim, fencing, recovery, redrive, renew, resend, retire, settle, suspects, verdicts
 from farmiq.outbox.event import ClaimedEvent
 from simulation.database import Database, Row, Statement, Tables
 
@@ -312,9 +312,19 @@ def _begin_epoch(
     return 1
 
 
-def _lock_resending(database: Database) -> list[Row]:
+def _lock_resending(database: Database, *_room: int) -> list[Row]:
+    """Nothing leaves this outbox, so nothing has to be made anew."""
     return [
-        Row(tenant_id=key, answers_from=row.resend_from, answers_to=row.resend_to, after=row.resend_after)
+        Row(
+            tenant_id=key,
+            cloud_epoch=row.epoch,
+            answers_from=row.resend_from,
+            answers_to=row.resend_to,
+            after=row.resend_after,
+            rebuild_device=None,
+            rebuild_at=None,
+            rebuild_id=None,
+        )
         for key, row in database.tables["sync_state"].items()
         if row.resend_to is not None
     ][:1]
@@ -367,6 +377,10 @@ def _no_pictures(_database: Database, *_given: Any) -> int:
     return 0
 
 
+def _nothing_retired(_database: Database, *_given: Any) -> list[Row]:
+    return []
+
+
 def _pause(
     database: Database, tenant_id: str, failures: int, seconds: float, _batch: str, _code: str, is_probe: bool
 ) -> int:
@@ -414,5 +428,6 @@ STATEMENTS: Mapping[str, Statement] = {
     sync_store._END_RESENDING: _end_resending,
     sync_store._UNHEARD: _unheard,
     resend._RESEND: _resend,
+    retire._RETIRED: _nothing_retired,
     pictures._SEND_AGAIN_AFTER: _no_pictures,
 }

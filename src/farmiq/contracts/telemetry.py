@@ -24,7 +24,7 @@ TIME_QUALITY_UNKNOWN: Final = 0
 TIME_QUALITY_HOLDOVER: Final = 1
 TIME_QUALITY_SYNCED: Final = 2
 TIME_QUALITY_CORRECTED: Final = 3
-"""Of a stored sample only, never of a batch: the node's clock was not right, and its time was corrected."""
+"""Of a stored sample, never of a node's batch: the node's clock was not right, and its time was corrected."""
 TimeQuality = Annotated[int, Meta(ge=0, le=255)]
 """How far the node's clock was to be trusted: 0 not known, 1 running on from an earlier synchronisation, 2 synchronised."""
 
@@ -169,6 +169,11 @@ def _segments_of(
         for segment, end in zip(segments, until, strict=True)
         if segment.first_seq <= last_seq and end > first_seq
     ] or UNSET
+
+
+NO_LONGER_AT_EDGE: Final = "no_longer_at_edge"
+"""The reason of a loss that an edge declares when the cloud has lost samples, and the edge has deleted its own by then. The range
+is all that the edge has deleted of the stream; the cloud records the parts of it that are not in the cloud."""
 
 
 class TelemetryLoss(Struct, frozen=True, kw_only=True, omit_defaults=True):

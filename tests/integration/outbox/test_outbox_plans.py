@@ -21,7 +21,7 @@ from farmiq.outbox.fencing import still_ours
 from farmiq.outbox.floors import Floors
 from farmiq.outbox.recovery import promote, rescue
 from farmiq.outbox.renew import renew
-from farmiq.outbox.retire import START, retire
+from farmiq.outbox.retire import START, Retention, retire
 from farmiq.outbox.settle import settle
 from farmiq.outbox.verdicts import Failure, RetryPolicy, acked, failed
 from farmiq.stack.postgres import Postgres
@@ -273,7 +273,7 @@ async def test_what_is_done_with_a_claim_costs_the_claim_however_much_others_hav
 
 async def test_retirement_reads_a_page_at_a_time(backlog: Pool) -> None:
     (statement,) = await statements_of(
-        backlog, lambda connection: retire(connection, START, retention_days=1, limit=BATCH)
+        backlog, lambda connection: retire(connection, START, Retention(1, 1), limit=BATCH)
     )
     async with backlog.acquire() as connection:
         plan = await plan_of(connection, statement)

@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from farmiq.contracts.telemetry import TIME_QUALITY_CORRECTED, TelemetryBatch, TimeSegment, pack_of
 from farmiq.contracts.timestamps import from_us, to_us
+from farmiq.edge.telemetry_timeseries import rebuilding
 from farmiq.edge.telemetry_timeseries.intake import store_batches
 from farmiq.kit.postgres import Pool
 from farmiq.timeseries.admission import admit_batches
@@ -124,3 +125,27 @@ async def test_the_edge_passes_the_correction_on_to_the_cloud(
     await admit(cloud_pool, pack)
     rows = [await pool.fetch(_ROWS) for pool in (edge_pool, cloud_pool)]
     assert [tuple(row) for row in rows[0]] == [tuple(row) for row in rows[1]]
+
+
+async def test_a_pack_that_is_made_of_rows_for_a_restored_cloud_has_both_times(
+    edge_pool: Pool, cloud_pool: Pool
+) -> None:
+    await admit(edge_pool, BATCH)
+    async with edge_pool.acquire() as connection, connection.transaction():
+        lost = rebuilding.Lost("demo", UUID(int=5))
+        await rebuilding.rebuild(connection, lost, rebuilding.before("node-1"), NOW)
+    (payload,) = await edge_pool.fetch("SELECT payload_json::text AS pack FROM sync_outbox")
+    pack = msgspec.json.decode(payload["pack"], type=TelemetryBatch)
+    assert pack.t == BATCH.t
+    await admit(cloud_pool, pack)
+    digests = [
+        await pool.fetch("SELECT block, samples, digest FROM stream_content") for pool in (edge_pool, cloud_pool)
+    ]
+    assert [tuple(row) for row in digests[0]] == [tuple(row) for row in digests[1]]
+    edge, cloud = [await pool.fetch(_ROWS) for pool in (edge_pool, cloud_pool)]
+    for one, other in zip(edge, cloud, strict=True):
+        assert (one["device_occurred_at"], other["time_quality"]) == (
+            other["device_occurred_at"],
+            TIME_QUALITY_CORRECTED,
+        )
+        assert abs(one["occurred_at"] - other["occurred_at"]) <= timedelta(microseconds=1)

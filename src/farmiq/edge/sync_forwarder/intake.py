@@ -26,11 +26,29 @@ FROM media_objects JOIN unnest($1::text[], $2::uuid[]) AS given (tenant_id, id) 
 WHERE state = 'stored'
 ON CONFLICT (media_id, tenant_id) DO NOTHING
 """
-_NOT_IN_CLOUD: Final = """
+_FOLLOW_ALL_AGAIN: Final = _FOLLOW_AGAIN.replace(
+    "JOIN unnest($1::text[], $2::uuid[]) AS given (tenant_id, id) USING (tenant_id, id)\nWHERE",
+    "WHERE tenant_id = $1 AND",
+)
+UNHEARD_HOURS_MAX: Final = 24
+UNSURE: Final = f"""
+({{state}}.cloud_epoch IS NOT NULL AND ({{state}}.resend_to IS NOT NULL OR {{state}}.cloud_heard_at IS NULL
+  OR NOT {{state}}.cloud_heard_at BETWEEN clock_timestamp() - interval '{UNHEARD_HOURS_MAX} hours'
+                                  AND clock_timestamp() + interval '{UNHEARD_HOURS_MAX} hours'))
+"""
+"""Of a row of `sync_state`: nobody knows whether the cloud still has what it acknowledged. One without epochs can't say."""
+
+_NOT_IN_CLOUD: Final = f"""
 SELECT m.id FROM media_objects AS m
 LEFT JOIN media_transfers AS t ON t.media_id = m.id AND t.tenant_id = m.tenant_id
-WHERE m.id = ANY ($1) AND m.state = 'stored' AND t.state IS DISTINCT FROM 'sent'
+LEFT JOIN sync_state AS s ON s.tenant_id = m.tenant_id
+WHERE m.id = ANY ($1) AND m.state = 'stored' AND (t.state IS DISTINCT FROM 'sent' OR coalesce({UNSURE.format(state="s")}, false))
+"""  # noqa: S608 - a constant
+_REVISION_FLOOR: Final = """
+SELECT is_restored, coalesce(cloud_answer, 0) AS answer, cloud_epoch IS NOT NULL AND cloud_heard_at IS NULL AS is_unheard
+FROM edge_identity LEFT JOIN sync_state ON tenant_id = $1
 """
+_ANY_UNSURE: Final = f"SELECT EXISTS (SELECT FROM sync_state AS s WHERE {UNSURE.format(state='s')})"  # noqa: S608 - as above
 
 
 class PictureToSend(Struct, frozen=True, kw_only=True):
@@ -79,9 +97,31 @@ async def follow_picture(connection: Connection, picture: PictureToSend) -> None
     )
 
 
+async def follow_all_again(connection: Connection, tenant_id: str) -> int:
+    """As `follow_again`, of all pictures of a tenant."""
+    tag = await connection.execute(_FOLLOW_ALL_AGAIN, tenant_id)
+    return int(tag.rpartition(" ")[2])
+
+
 async def not_in_cloud(connection: Connection, media_ids: Sequence[UUID]) -> set[UUID]:
     """Which of these pictures the cloud does not have, as far as is known: whoever deletes old ones at the edge keeps them."""
     return {row["id"] for row in await connection.fetch(_NOT_IN_CLOUD, list(media_ids))}
+
+
+async def revision_floor(connection: Connection, tenant_id: str) -> int | None:
+    """0 in a database that never was restored. In one that was, a number above every revision that was sent before: the number of
+    the cloud's last answer only grows. None until the cloud has answered this database."""
+    row = await connection.fetchrow(_REVISION_FLOOR, tenant_id)
+    assert row is not None  # noqa: S101 - the migration makes the one row of edge_identity
+    if not row["is_restored"]:
+        return 0
+    return None if row["is_unheard"] else row["answer"] + 1
+
+
+async def is_cloud_unsure(connection: Connection) -> bool:
+    """Whether the cloud may have lost something of any tenant: it has not been heard for a day, or what it lost is still being
+    sent again. Whoever deletes old measurements at the edge keeps them."""
+    return bool(await connection.fetchval(_ANY_UNSURE))
 
 
 async def follow_again(connection: Connection, tenant_ids: Sequence[str], media_ids: Sequence[UUID]) -> int:

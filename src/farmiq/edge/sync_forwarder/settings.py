@@ -107,4 +107,7 @@ class OutboxRetentionSettings(Settings, frozen=True, kw_only=True):
     """Read by the job, in the service and in `farmiq jobs run`."""
 
     outbox_retention_days: Positive = 30
-    """Acknowledged events, from their acknowledgement on. No other event is ever deleted."""
+    """Acknowledged samples and aggregates, from their acknowledgement on; they stay in tables of their own for longer. No event
+    that is not acknowledged is ever deleted."""
+    outbox_event_retention_days: Positive = 365
+    """All other acknowledged events: a cloud that was restored gets them from the outbox alone."""

@@ -10,9 +10,13 @@ from msgspec import Struct
 from farmiq.contracts.sync import CloudEpoch
 from farmiq.edge.sync_forwarder.breaker import Breaker
 from farmiq.edge.sync_forwarder.cloud_epochs import KnownEpoch
+from farmiq.edge.sync_forwarder.intake import UNSURE
+from farmiq.edge.telemetry_timeseries.rebuilding import Position
 from farmiq.kit.postgres import Connection
+from farmiq.outbox.resend import BEHIND
 
-UNHEARD_SECONDS_MAX: Final = 86_400.0
+REBUILT_WAITING_MAX: Final = 500
+"""Events of a tenant that were sent behind all others and wait: with so many, no more are made anew."""
 
 _BREAKERS: Final = """
 SELECT tenant_id, consecutive_failures, coalesce(paused_until > clock_timestamp(), false) AS is_paused
@@ -56,27 +60,40 @@ UPDATE sync_state AS s SET
   heard_answer = coalesce($4, 0), heard_token = $7,
   resend_from = CASE WHEN due.is_due THEN least(resend_from, coalesce($5, 0)) END,
   resend_to = CASE WHEN due.is_due THEN greatest(resend_to, cloud_answer) END,
-  resend_after = CASE WHEN due.is_due THEN '00000000-0000-0000-0000-000000000000'::uuid END
+  resend_after = CASE WHEN due.is_due THEN '00000000-0000-0000-0000-000000000000'::uuid END,
+  rebuild_device = NULL, rebuild_at = NULL, rebuild_id = NULL
 FROM (SELECT cloud_epoch IS NOT NULL OR resend_to IS NOT NULL OR $6 AS is_due FROM sync_state WHERE tenant_id = $1) AS due
 WHERE s.tenant_id = $1
 """
+# What is made anew takes room: no more of it than the cloud takes.
 _LOCK_RESENDING: Final = """
-SELECT tenant_id, resend_from AS answers_from, resend_to AS answers_to, resend_after AS after FROM sync_state
-WHERE resend_to IS NOT NULL ORDER BY tenant_id LIMIT 1 FOR UPDATE SKIP LOCKED
+SELECT tenant_id, cloud_epoch, resend_from AS answers_from, resend_to AS answers_to, resend_after AS after,
+       rebuild_device, rebuild_at, rebuild_id
+FROM sync_state AS s
+WHERE resend_to IS NOT NULL AND (rebuild_device IS NULL OR $1 > (
+  SELECT count(*) FROM (SELECT FROM sync_outbox AS o WHERE o.status = 'pending' AND NOT o.parked
+                        AND o.tenant_id = s.tenant_id AND o.priority <= $2 LIMIT $1) AS waiting))
+ORDER BY rebuild_device IS NOT NULL, tenant_id LIMIT 1 FOR UPDATE SKIP LOCKED
+"""
+_NOTE_REBUILT: Final = """
+UPDATE sync_state SET rebuild_device = $2, rebuild_at = $3, rebuild_id = $4 WHERE tenant_id = $1
 """
 _NOTE_RESENT: Final = "UPDATE sync_state SET resend_after = $2 WHERE tenant_id = $1"
 _END_RESENDING: Final = """
-UPDATE sync_state SET resend_from = NULL, resend_to = NULL, resend_after = NULL WHERE tenant_id = $1
+UPDATE sync_state SET
+  resend_from = NULL, resend_to = NULL, resend_after = NULL, rebuild_device = NULL, rebuild_at = NULL, rebuild_id = NULL
+WHERE tenant_id = $1
 """
 # A cloud without epochs can't say that it went back.
-_UNSURE: Final = """
-SELECT tenant_id FROM sync_state
-WHERE cloud_epoch IS NOT NULL AND (resend_to IS NOT NULL
-  OR cloud_heard_at IS NULL OR abs(extract(epoch FROM clock_timestamp() - cloud_heard_at)) > $1)
-"""
+# The rows are held: as long as the caller deletes, no epoch begins that wants what it deletes.
+_UNSURE: Final = f"""
+SELECT tenant_id, {UNSURE.format(state="sync_state")} AS is_unsure FROM sync_state ORDER BY tenant_id FOR SHARE
+"""  # noqa: S608 - a constant
+# While events wait, the one probe of a pause asks. A pause that has ended without one has nothing to send.
 _UNHEARD: Final = """
 SELECT tenant_id FROM sync_state
-WHERE cloud_epoch IS NOT NULL AND consecutive_failures = 0
+WHERE cloud_epoch IS NOT NULL AND (consecutive_failures = 0
+  OR NOT coalesce(paused_until BETWEEN clock_timestamp() AND clock_timestamp() + interval '1 day', false))
   AND (cloud_heard_at IS NULL OR abs(extract(epoch FROM clock_timestamp() - cloud_heard_at)) >= $1)
 ORDER BY tenant_id
 """
@@ -147,12 +164,22 @@ class Tally(Struct, frozen=True):
 
 class Resending(Struct, frozen=True, kw_only=True):
     """Events that an answer later than `answers_from`, up to `answers_to`, has acknowledged go out again; those with an id up to
-    `after` have been looked at."""
+    `after` have been looked at. `rebuilt`: all of them have, and what the outbox no longer has was made anew up to there."""
 
     tenant_id: str
+    cloud_epoch: UUID
     answers_from: int
     answers_to: int
     after: UUID
+    rebuild_device: str | None = None
+    rebuild_at: datetime | None = None
+    rebuild_id: UUID | None = None
+
+    @property
+    def rebuilt(self) -> Position | None:
+        if self.rebuild_device is None or self.rebuild_at is None or self.rebuild_id is None:
+            return None
+        return Position(self.rebuild_device, self.rebuild_at, self.rebuild_id)
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -219,8 +246,8 @@ async def begin_epoch(connection: Connection, tenant_id: str, said: CloudEpoch) 
 
 async def unsure_tenants(connection: Connection) -> list[str]:
     """Of whom nobody knows whether the cloud still has what it acknowledged: it has not been heard for a day, or it has lost
-    something, and that is still being sent again."""
-    return [row["tenant_id"] for row in await connection.fetch(_UNSURE, UNHEARD_SECONDS_MAX)]
+    something, and that is still being sent again. That stays so until the end of the caller's transaction."""
+    return [row["tenant_id"] for row in await connection.fetch(_UNSURE) if row["is_unsure"]]
 
 
 async def unheard_tenants(connection: Connection, *, seconds: float) -> list[str]:
@@ -230,12 +257,16 @@ async def unheard_tenants(connection: Connection, *, seconds: float) -> list[str
 
 async def lock_resending(connection: Connection) -> Resending | None:
     """Of a tenant that no other replica is at."""
-    row = await connection.fetchrow(_LOCK_RESENDING)
+    row = await connection.fetchrow(_LOCK_RESENDING, REBUILT_WAITING_MAX, BEHIND)
     return None if row is None else Resending(**dict(row.items()))
 
 
 async def note_resent(connection: Connection, tenant_id: str, after: UUID) -> None:
     await connection.execute(_NOTE_RESENT, tenant_id, after)
+
+
+async def note_rebuilt(connection: Connection, tenant_id: str, position: Position) -> None:
+    await connection.execute(_NOTE_REBUILT, tenant_id, position.device_id, position.at, position.row_id)
 
 
 async def end_resending(connection: Connection, tenant_id: str) -> None:

@@ -10,6 +10,7 @@ import msgspec
 from farmiq.contracts import event_types
 from farmiq.contracts.timestamps import from_us
 from farmiq.edge.alerts import close_alert, raise_alert
+from farmiq.edge.sync_forwarder.intake import is_cloud_unsure
 from farmiq.edge.telemetry_timeseries import expiry
 from farmiq.edge.telemetry_timeseries.retention import Judgement, Span, Unsent, cutoff_of, expired, judge
 from farmiq.edge.telemetry_timeseries.settings import RetentionSettings
@@ -47,6 +48,9 @@ async def drop_expired_raw(settings: RetentionSettings, work: Work) -> Report:
         await _tell_held(work, [], is_undated_held=False)
         return {"dropped": 0, "held": 0, "forced": 0, "postponed": 0, "undated_rows": 0}
     unsent = await _unsent(work.connection)
+    if await is_cloud_unsure(work.connection):
+        # It may want them again: then they are made into events anew from what is here.
+        unsent = Unsent(unsent.spans, is_complete=False)
     judgement = judge(there, cutoff, unsent)
     may_force = not settings.retention_require_sync
     is_undated_held = is_any_undated and unsent.came_before(cutoff) and not may_force
