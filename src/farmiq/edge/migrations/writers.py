@@ -37,9 +37,9 @@ WRITERS: Final[Writers] = {
     },
     "edge-media-store": {
         READ: ("session_operations", "session_results", "session_weights", "inference_results", "sync_state"),
-        ADD: ("sync_outbox", "media_transfers"),
+        ADD: ("sync_outbox", "station_losses"),
         CHANGE: ("inference_jobs", "weight_sessions", "session_pictures"),
-        ALL: ("media_objects", "media_bytes_of_day", "media_presign_pace"),
+        ALL: ("media_objects", "media_bytes_of_day", "media_presign_pace", "media_transfers"),
     },
     "edge-vision-inference": {
         READ: ("media_objects", "session_operations", "session_weights"),
