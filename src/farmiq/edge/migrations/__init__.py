@@ -26,6 +26,7 @@
 | `0031_streams_of_boots` | `stream_boots`; the PostgreSQL server that was seen last, in `edge_identity` |
 | `0033_believed_clock` | how far each job believes the clock, in `job_runs` |
 | `0035_lost_pictures` | when a picture of `media_objects` is declared lost, and whether it was adopted from the object store |
+| `0034_device_times` | the time on the device's clock, in `telemetry_raw` |
 
 Upgrades only, never back: a downgrade would drop columns and tables with accepted samples in them, and the promise leaves
 room for stored and declared lost alone. What a revision got wrong, the next one corrects; what is worse, a backup restores.
