@@ -32,6 +32,7 @@ def account_of(view: SpoolView) -> NodeAccount:
         acked_seq=view.acked.seq,
         held=held,
         lost=normalise((loss.first_seq, loss.last_seq + 1) for loss in view.losses),
+        lost_acked=normalise((loss.first_seq, loss.last_seq + 1) for loss in view.losses if loss.is_acknowledged),
     )
 
 

@@ -24,6 +24,7 @@
 | `0024_erasures` | `tenant_erasures` |
 | `0025_service_roles` | `writer_role()`, `write_as()`, `drop_partition()`; who may write what is in `writers.py` |
 | `0026_edge_answers` | `edge_answers`, `edge_answer_marks` |
+| `0031_audited` | `empty_bus_queues`; reading of `telemetry_agg_unsent`; an index of single readings in `telemetry_raw` |
 
 Upgrades only, never back: a downgrade would drop columns and tables with accepted samples in them. What a revision got wrong,
 the next one corrects; what is worse, a backup restores.

@@ -23,6 +23,7 @@
 | `0028_erasures` | `tenant_erasures` |
 | `0029_service_roles` | `writer_role()`, `write_as()`, `drop_partition()`; who may write what is in `writers.py` |
 | `0030_cloud_answers` | the number of the cloud's answer, in `sync_outbox`, `sync_state` and `media_transfers` |
+| `0036_audited` | reading of `telemetry_agg_unsent`; an index of single readings in `telemetry_raw` |
 
 Upgrades only, never back: a downgrade would drop columns and tables with accepted samples in them, and the promise leaves
 room for stored and declared lost alone. What a revision got wrong, the next one corrects; what is worse, a backup restores.
