@@ -29,6 +29,7 @@ QUIET: dict[str, Answer] = {
     "/api/v1/accounts": {"devices": [], "retired_samples": 0},
     "/api/v1/content": {"blocks": []},
     **{f"/api/v1/records/{kind.name}/days": {"days": []} for kind in (*KINDS, BUCKETS, HOURS)},
+    **{f"/api/v1/records/{name}": {"records": []} for name in ("sessions", "buckets", "readings", "hours")},
     "/api/v1/device-owners": {"owners": []},
     "/api/v1/sync/acknowledged": {"events": [], "is_complete": True},
     "/api/v1/devices": {"devices": []},

@@ -27,6 +27,7 @@ from farmiq.audit.streams import (
 )
 from farmiq.timeseries.accounts import DeviceAccount, StreamAccount
 from farmiq.timeseries.coverage import count, normalise, without
+from farmiq.timeseries.rolled_up import WrongBucket
 
 
 class DeviceBalance(Struct, frozen=True, kw_only=True):
@@ -209,6 +210,10 @@ def _rows(reading: DeviceReading, situation: Situation, tier: str, named: _Namer
     found_here = _wrong_losses(account, tier, named)
     if is_counted_here and -single > retired_here:
         found_here.append(named.finding("aggregates_short", -single, tier=tier))
+    if is_counted_here and account.wrong_buckets:
+        finding = named.finding("aggregates_changed", len(account.wrong_buckets), tier=tier)
+        words = "; ".join(map(_wrong_in_words, account.wrong_buckets[:3]))
+        found_here.append(replace(finding, what=f"{finding.what}: {words}"))
     if account.single_rows is None:
         return found_here
     found_here += _wrong_rows(account, tier, named)
@@ -221,6 +226,11 @@ def _rows(reading: DeviceReading, situation: Situation, tier: str, named: _Namer
     if is_counted_here and single >= 0 and not single - retired <= account.single_rows <= single:
         found_here.append(named.finding("single_rows_differ", abs(account.single_rows - single), tier=tier))
     return found_here
+
+
+def _wrong_in_words(one: WrongBucket) -> str:
+    name = " ".join(part for part in (one.metric_type, one.sensor, one.unit) if part)
+    return f"{name}, {one.window} from {one.at:%Y-%m-%d %H:%M} UTC: {one.shown or 0} samples of {one.expected or 0}"
 
 
 def _wrong_losses(account: DeviceAccount, tier: str, named: _Namer) -> list[Finding]:

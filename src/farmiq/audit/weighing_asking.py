@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from farmiq.audit.held import known
+from farmiq.audit.records import records_of
 from farmiq.audit.weighings import CloudSession, EdgeSession, Picture, Station, WeighingReading, uneven_days
 from farmiq.console.fleet.answers import Device
 from farmiq.console.neighbours import Neighbours, Refused
@@ -73,7 +74,9 @@ async def ask_edge(
     picture_days, own_pictures = taken.days, _own(stations, taken.kept_since)
     cloud_sessions: dict[UUID, CloudSession] = {}
     sessions: list[EdgeSession] = []
+    rows: dict[UUID, str] = {}
     for days in _runs(uneven_days(session_days, cloud.session_days, own=own)):
+        rows |= await _differing_rows(neighbours, scope, days)
         cloud_sessions |= {one.id: one async for one in _cloud_sessions(neighbours, scope, days)}
         sessions += [one async for one in _edge_sessions(neighbours, scope, days)]
     cloud_sessions |= await _named(neighbours, scope, [one.id for one in sessions if one.id not in cloud_sessions])
@@ -99,6 +102,7 @@ async def ask_edge(
         forgotten=forgotten,
         pictures=pictures,
         cloud_pictures=cloud_pictures,
+        differing_rows=rows,
         forgotten_pictures=forgotten_pictures,
         transfers=await _transfers(neighbours, unsent),
         waiting_sessions=waiting_sessions,
@@ -194,6 +198,23 @@ async def _cloud_sessions(neighbours: Neighbours, scope: Scope, days: Days) -> A
     ):
         for one in page.sessions:
             yield one
+
+
+async def _differing_rows(neighbours: Neighbours, scope: Scope, days: Days) -> dict[UUID, str]:
+    """An edge puts a session together from its parts when it is asked for one; what stands in its row may be something else."""
+    path = "/api/v1/records/sessions"
+    try:
+        there = {one.id: one async for one in records_of(neighbours, CLOUD_SESSIONS, path, scope.query(days))}
+        here = {one.id: one async for one in records_of(neighbours, SESSIONS, path, scope.query(days))}
+    except Refused as error:
+        if error.status != 404:
+            raise
+        return {}
+    return {
+        key: f"in its row {one.content} at the edge, {there[key].content} in the cloud"
+        for key, one in here.items()
+        if key in there and one.content != there[key].content
+    }
 
 
 async def _named(neighbours: Neighbours, scope: Scope, session_ids: Sequence[UUID]) -> dict[UUID, CloudSession]:

@@ -88,6 +88,8 @@ class WeighingReading(Struct, frozen=True, kw_only=True):
     pictures: Sequence[Picture] = ()
     cloud_pictures: Mapping[UUID, Picture] = {}
     transfers: Mapping[UUID, str] = {}
+    differing_rows: Mapping[UUID, str] = {}
+    """Of sessions whose rows do not say the same at both tiers, in words."""
     forgotten_pictures: Sequence[Picture] = ()
     waiting_sessions: frozenset[UUID] = frozenset()
     recent_sessions: frozenset[UUID] = frozenset()
@@ -166,6 +168,8 @@ def _sessions(reading: WeighingReading, bus: BusRoom) -> tuple[int, list[Finding
     for session in reading.sessions:
         there = reading.cloud_sessions.get(session.id)
         differing = [] if there is None else _differing(session, there)
+        if there is not None and not differing and session.id in reading.differing_rows:
+            differing = [reading.differing_rows[session.id]]
         if there is not None and not differing:
             continue
         # The edge tells of the end when the pictures are in, and after a while without them; and again when it has changed.

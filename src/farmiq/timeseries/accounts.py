@@ -15,6 +15,7 @@ from farmiq.kit.month_partitions import Partition, partitions
 from farmiq.kit.postgres import Connection
 from farmiq.timeseries.coverage import Span
 from farmiq.timeseries.hours import HourRow, hours
+from farmiq.timeseries.rolled_up import WrongBucket, wrong_buckets
 from farmiq.timeseries.store import spans_of
 from farmiq.timeseries.stored_rows import StoredRows, stored_rows
 
@@ -67,7 +68,8 @@ class StreamAccount(msgspec.Struct, frozen=True):
 class DeviceAccount(msgspec.Struct, frozen=True):
     """`samples` are those that the aggregates count, single readings too; `samples_in_months` those of them whose rows no
     retention has dropped. `single_rows` and the rows of streams are there when rows were counted. `single_since` are the single
-    readings from the moment on that was asked for: without them, two tiers can be compared while more arrive."""
+    readings from the moment on that was asked for: without them, two tiers can be compared while more arrive. `wrong_buckets`:
+    aggregates that are not what is below them, when every sequence was looked at."""
 
     device_id: str
     samples: int
@@ -77,6 +79,7 @@ class DeviceAccount(msgspec.Struct, frozen=True):
     undated_missing: int = 0
     single_rows: int | None = None
     single_since: int = 0
+    wrong_buckets: list[WrongBucket] | None = None
 
 
 class Accounts(msgspec.Struct, frozen=True):
@@ -128,6 +131,7 @@ async def accounts(
         counted = await connection.fetch(_SINGLE_SINCE, tenant_id, list(device_ids), singles_since, until)
         late = {row["device_id"]: row["readings"] for row in counted}
     retired = await connection.fetchval(_RETIRED)
+    wrong = await wrong_buckets(connection, tenant_id, device_ids, months) if rows and depth.is_exact else None
     of_stream: Mapping[UUID, StoredRows] = rows.streams if rows else {}
     undated = {one.device_id: one.missing for one in found.undated}
     hours_of: dict[str, list[HourRow]] = {device_id: [] for device_id in device_ids}
@@ -143,6 +147,7 @@ async def accounts(
                 undated.get(device_id, 0),
                 rows.single.get(device_id, 0) if rows else None,
                 late.get(device_id, 0),
+                None if wrong is None else wrong.get(device_id, []),
             )
             for device_id in device_ids
         ],

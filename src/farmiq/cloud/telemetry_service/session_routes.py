@@ -122,6 +122,7 @@ def session_routes(pool: Pool, guards: Sequence[Any], exports: Exports) -> list[
         return found
 
     kinds = {
+        "sessions": session_queries.DIGESTED,
         "weights": session_queries.RECORDED_WEIGHTS,
         "images": session_queries.CAPTURED_IMAGES,
         "results": session_queries.RESULTS,

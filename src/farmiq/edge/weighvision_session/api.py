@@ -122,7 +122,11 @@ def routes(pool: Pool, admin_token: str, clock: Clock, announcer: Announcer, kep
     async def kept_since(_connection: Connection) -> datetime:
         return clock.now() - kept
 
-    kinds = {"weights": questions.RECORDED_WEIGHTS, "images": questions.CAPTURED_IMAGES}
+    kinds = {
+        "sessions": questions.DIGESTED,
+        "weights": questions.RECORDED_WEIGHTS,
+        "images": questions.CAPTURED_IMAGES,
+    }
     records = record_routes(pool, guards, kinds, kept_since)
     return [sessions, session_days, session, attach, finalize, *records]
 
