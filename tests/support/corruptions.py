@@ -212,7 +212,7 @@ def _is_chosen(table: Table) -> str:
 
 
 def _insert(table: Table) -> str:
-    return f"INSERT INTO {table.name} ({{columns}}) SELECT {{values}} FROM {table.name} WHERE {_is_chosen(table)}"  # noqa: S608
+    return f"INSERT INTO {table.name} ({{columns}}) SELECT {{values}} FROM {table.name} WHERE {_is_chosen(table)}"  # noqa: S608 - constants of this file
 
 
 _COLUMNS: Final = """

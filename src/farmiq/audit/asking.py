@@ -15,13 +15,13 @@ from msgspec.structs import replace
 
 from farmiq.audit import answers
 from farmiq.audit.balance import DeadLetters, Reading, TenantReading
-from farmiq.audit.buckets import read_buckets
-from farmiq.audit.content import Tiers, read_content
+from farmiq.audit.buckets import Pair, read_buckets
+from farmiq.audit.content import DeviceContent, Tiers, read_content
 from farmiq.audit.device_reading import DeviceReading, Situation
 from farmiq.audit.erasures import read_half_erased
 from farmiq.audit.held import GATEWAY, held_answer, held_of, known, read_kept_out
 from farmiq.audit.outbox import SYNC, Outbox, acknowledged, outbox
-from farmiq.audit.records import ANALYTICS, KINDS, READINGS, Asked, read_hours, read_records
+from farmiq.audit.records import ANALYTICS, KINDS, READINGS, Asked, RecordReading, read_hours, read_records
 from farmiq.audit.spools import local_spools
 from farmiq.audit.streams import NodeAccount
 from farmiq.audit.weighing_asking import CLOUD_MEDIA, MEDIA, SESSIONS, Scope, ask_cloud, ask_edge
@@ -143,47 +143,24 @@ async def _tenant(
             notes=notes,
         )  # fmt: skip
     weighings = await ask_edge(neighbours, scope, weighed, frozenset(waiting.sessions), registered.values())
-    weighings = replace(weighings, recent_sessions=frozenset(recent.sessions))
-    kinds = [kind for kind in KINDS if kind is not READINGS or plan.mode != "aggregated"]
-    records = await read_records(
-        neighbours, compared, frozenset(waiting.records), frozenset(recent.records), notes, kinds
-    )
-    readings = next((one for one in records if one.kind is READINGS), None)
-    analytics = bus.get(ANALYTICS)
-    oldest = _oldest(analytics) if _messages(analytics) else None
-    hours = await read_hours(neighbours, compared, oldest, notes)
+    records = await _records(neighbours, compared, plan, waiting, recent, notes)
+    hours = await read_hours(neighbours, compared, _oldest(bus.get(ANALYTICS)), notes)
     nodes, troubles = local_spools(_folders(asked, tenant_id, registered))
     notes += troubles
     notes += await read_kept_out(neighbours, tenant_id, asked.device_id, asked.asked_at)
     strangers = {name: unacked for name in {*nodes} - {*registered} if (unacked := _unacked(nodes[name]))}
-    packs = waiting.packs(recent)
     here = {*edge.devices, *registered, *strangers}
-    forgotten = await _forgotten(neighbours, tenant_id, asked.device_id, held, here)
-    devices = [
-        DeviceReading(
-            device_id=name,
-            edge=edge.devices.get(name),
-            cloud=cloud.devices.get(name),
-            nodes=nodes.get(name) or said_by(registered.get(name)),
-            packs=packs,
-            single_waiting=waiting.singles[name, False],
-            single_dead=waiting.singles[name, True],
-            single_old_in_outbox=waiting.old_singles[name],
-            single_recent=recent.singles[name, False],
-            readings=readings.among([name]) if readings is not None else None,
-            buckets=buckets.get(name, []) if buckets is not None else None,
-            announced=[*waiting.aggregated.get(name, []), *recent.aggregated.get(name, [])],
-            content=contents.get(name),
-        )
-        for name in sorted(here & {*edge.devices, *cloud.devices, *nodes})
-    ]
+    forgotten = await _forgotten(neighbours, tenant_id, asked.device_id, held, {*registered, *strangers})
+    on_disk = {*nodes}
+    nodes = {name: nodes.get(name) or said_by(registered.get(name)) for name in {*nodes, *registered}}
+    seen = _Seen(edge, cloud, nodes, waiting, recent, records.get(READINGS.name), buckets, contents)
+    devices = [seen.device(name) for name in sorted(here & {*edge.devices, *cloud.devices, *on_disk})]
     wanted = [one for one in devices if asked.since is None or _is_of(one, asked.since)]
-    elsewhere = sorted({*cloud.devices} - here - {*forgotten})
     return TenantReading(
         situation=situation,
         devices=wanted,
-        weighings=weighings,
-        records=[one for one in records if one.kind is not READINGS],
+        weighings=replace(weighings, recent_sessions=frozenset(recent.sessions)),
+        records=[one for one in records.values() if one.kind is not READINGS],
         hours=None if hours is None else hours.among(here),
         forgotten=forgotten,
         dead_letters=letters,
@@ -191,9 +168,55 @@ async def _tenant(
         events_waiting=waiting.others(is_dead=False),
         events_dead=waiting.others(is_dead=True),
         held=held_of(held, tenant_id, asked.device_id, waiting.waiting),
-        elsewhere=elsewhere,
+        elsewhere=sorted({*cloud.devices} - here - {*forgotten}),
         quiet=sorted(here - {one.device_id for one in wanted}),
     )
+
+
+class _Seen(Struct, frozen=True):
+    """What was read of all devices of a tenant. `readings` and `buckets` are None where they were not compared."""
+
+    edge: _Tier
+    cloud: _Tier
+    nodes: Mapping[str, Mapping[UUID, NodeAccount]]
+    waiting: Outbox
+    recent: Outbox
+    readings: RecordReading | None
+    buckets: Mapping[str, list[Pair]] | None
+    contents: Mapping[str, DeviceContent]
+
+    def device(self, name: str) -> DeviceReading:
+        return DeviceReading(
+            device_id=name,
+            edge=self.edge.devices.get(name),
+            cloud=self.cloud.devices.get(name),
+            nodes=self.nodes.get(name, {}),
+            packs=self.waiting.packs(self.recent),
+            single_waiting=self.waiting.singles[name, False],
+            single_dead=self.waiting.singles[name, True],
+            single_old_in_outbox=self.waiting.old_singles[name],
+            single_recent=self.recent.singles[name, False],
+            readings=self.readings.among([name]) if self.readings is not None else None,
+            buckets=self.buckets.get(name, []) if self.buckets is not None else None,
+            announced=[*self.waiting.aggregated.get(name, []), *self.recent.aggregated.get(name, [])],
+            content=self.contents.get(name),
+        )
+
+
+async def _records(
+    neighbours: Neighbours,
+    compared: Asked,
+    plan: answers.SyncPlan,
+    waiting: Outbox,
+    recent: Outbox,
+    notes: list[str],
+) -> dict[str, RecordReading]:
+    """By the name of the kind. Single readings end at the edge where the cloud is told of aggregates only."""
+    kinds = [kind for kind in KINDS if kind is not READINGS or plan.mode != "aggregated"]
+    found = await read_records(
+        neighbours, compared, frozenset(waiting.records), frozenset(recent.records), notes, kinds
+    )
+    return {one.kind.name: one for one in found}
 
 
 def _situation(tenant_id: str, edge: _Tier, cloud: _Tier, plan: answers.SyncPlan) -> Situation:
@@ -210,7 +233,10 @@ def _messages(queue: answers.BusQueue | None) -> int:
     return queue.waiting + queue.retrying if queue is not None else 0
 
 
-def _oldest(queue: answers.BusQueue | None) -> float:
+def _oldest(queue: answers.BusQueue | None) -> float | None:
+    """How old a message can be that waits. None: none waits."""
+    if not _messages(queue):
+        return None
     return SECONDS_UNKNOWN if queue is None or queue.oldest_seconds is None else queue.oldest_seconds
 
 
@@ -218,9 +244,10 @@ async def _recent(
     neighbours: Neighbours, tenant_id: str, asked: Question, queue: answers.BusQueue | None, notes: list[str]
 ) -> Outbox:
     """What can be on the bus: what the cloud has acknowledged within the age of its oldest message."""
-    if not _messages(queue):
+    seconds = _oldest(queue)
+    if seconds is None:
         return Outbox(asked.asked_at)
-    recent = await acknowledged(neighbours, tenant_id, asked.asked_at, _oldest(queue), asked.device_id)
+    recent = await acknowledged(neighbours, tenant_id, asked.asked_at, seconds, asked.device_id)
     if recent is None:
         note = f"{SYNC} does not tell what was acknowledged lately, so messages on the bus explain nothing: update it."
         notes += [note] if note not in notes else []
@@ -233,7 +260,7 @@ async def _forgotten(
     tenant_id: str,
     device_id: str | None,
     held: answers.Held | None,
-    here: Collection[str],
+    registered: Collection[str],
 ) -> list[str]:
     """Devices of this edge, as the cloud has it, that the edge does not know."""
     path = "/api/v1/device-owners"
@@ -241,7 +268,7 @@ async def _forgotten(
     if answer is None or held is None:
         return []
     own = {one.device_id for one in answer.owners if one.edge_cluster_id == held.edge_cluster_id}
-    return sorted(own - {*here})
+    return sorted(own - {*registered})
 
 
 async def _accounts(

@@ -20,7 +20,8 @@ class ExpectedPictures(Struct, frozen=True):
 
 
 class EdgeSession(Struct, frozen=True):
-    """`told_revision` is 0 until the cloud was told how it ended. `is_told`: it was told of the end as it is now."""
+    """`told_revision` is 0 until the cloud was told how it ended. `is_told`: it was told of the end as it is now. `is_settled`: the
+    edge does not look at it again, so that nothing more is told."""
 
     id: UUID
     device_id: str
@@ -34,6 +35,7 @@ class EdgeSession(Struct, frozen=True):
     end_at: datetime | None = None
     initial_weight_kg: float | None = None
     inference_result_id: UUID | None = None
+    is_settled: bool = False
 
 
 class CloudSession(Struct, frozen=True):
@@ -173,7 +175,8 @@ def _sessions(reading: WeighingReading, bus: BusRoom) -> tuple[int, list[Finding
         if there is not None and not differing:
             continue
         # The edge tells of the end when the pictures are in, and after a while without them; and again when it has changed.
-        is_untold = there is not None and (session.told_revision == 0 or not session.is_told)
+        is_current = session.told_revision > 0 and session.is_told
+        is_untold = there is not None and not is_current and not session.is_settled
         is_recent = session.id in reading.recent_sessions
         if session.id in reading.waiting_sessions or is_untold or (is_recent and bus.take(1)):
             flying += 1
@@ -182,7 +185,7 @@ def _sessions(reading: WeighingReading, bus: BusRoom) -> tuple[int, list[Finding
         finding = found(kind, reading.tenant_id, str(session.id), 1, device_id=session.device_id)
         findings.append(replace(finding, what="; ".join([finding.what, *differing])))
     findings += [
-        found("session_forgotten", reading.tenant_id, str(one.id), 1, device_id=one.device_id, tier="edge")
+        found("session_forgotten", reading.tenant_id, str(one.id), 1, device_id=one.device_id)
         for one in reading.forgotten
     ]
     return flying, findings

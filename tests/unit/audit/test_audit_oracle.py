@@ -102,6 +102,9 @@ def are_rows_right(farm: Farm) -> bool:
         (farm.edge, farm.cloud, farm.outbox | farm.bus),
         (farm.edge_singles, farm.cloud_singles, farm.outbox_singles | farm.bus_singles),
     ]
+    known = {*farm.edge, *farm.cloud, *farm.edge_lost, *farm.cloud_lost}
+    if known != {*range(1, _end(farm) + 1)}:
+        return False  # a sequence that nobody has
     return farm.mode == "aggregated" or all(
         all(cloud.get(name) == row or (name in on_the_way and name not in cloud) for name, row in edge.items())
         and all(edge.get(name) == row for name, row in cloud.items())

@@ -131,11 +131,17 @@ def test_whatever_a_session_says_otherwise_in_the_cloud_is_named(change: dict[st
     assert str(next(iter(change.values()))).removesuffix(".0") in found.findings[0].what
 
 
+def test_an_end_that_nobody_will_tell_of_differs() -> None:
+    there = {SESSION: in_cloud("finalized", 40.0, 2)}
+    kinds, _ = judged(sessions=[replace(ENDED, is_told=False, is_settled=True)], cloud_sessions=there)
+    assert kinds == ["session_differs"]
+
+
 def test_a_session_that_only_the_cloud_has_is_named() -> None:
     lost = CloudSession(UUID(int=8), "finalized", device_id="station-1", first_event_at=DAY)
     _, found = judged(forgotten=[lost])
     assert [(one.kind, one.subject, one.device_id, one.tier) for one in found.findings] == [
-        ("session_forgotten", str(lost.id), "station-1", "edge")
+        ("session_forgotten", str(lost.id), "station-1", None)
     ]
 
 

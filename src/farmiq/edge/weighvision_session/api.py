@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
@@ -119,6 +120,10 @@ def routes(pool: Pool, admin_token: str, clock: Clock, announcer: Announcer, kep
         await handlers.finalize(pool, order(tenant_id, session_id, data.reason), data.final_weight_kg)
         return await _detail(pool, tenant_id, session_id)
 
+    return [sessions, session_days, session, attach, finalize, *compared_routes(pool, guards, clock, kept)]
+
+
+def compared_routes(pool: Pool, guards: Sequence[Any], clock: Clock, kept: timedelta) -> list[Any]:
     async def kept_since(_connection: Connection) -> datetime:
         return clock.now() - kept
 
@@ -127,8 +132,7 @@ def routes(pool: Pool, admin_token: str, clock: Clock, announcer: Announcer, kep
         "weights": questions.RECORDED_WEIGHTS,
         "images": questions.CAPTURED_IMAGES,
     }
-    records = record_routes(pool, guards, kinds, kept_since)
-    return [sessions, session_days, session, attach, finalize, *records]
+    return record_routes(pool, guards, kinds, kept_since)
 
 
 async def _detail(pool: Pool, tenant_id: str, session_id: UUID) -> SessionDetail:
