@@ -20,8 +20,8 @@ class ExpectedPictures(Struct, frozen=True):
 
 
 class EdgeSession(Struct, frozen=True):
-    """`told_revision` is 0 until the cloud was told how it ended. `is_told`: it was told of the end as it is now. `is_settled`: the
-    edge does not look at it again, so that nothing more is told."""
+    """`told_revision` is 0 until the cloud was told how it ended. `is_told`: it was told of the end as it is now. `is_settled`:
+    the edge does not look at it again, so that nothing more is told."""
 
     id: UUID
     device_id: str
