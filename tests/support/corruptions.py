@@ -116,7 +116,7 @@ def _weighed(tier: Tier) -> Iterator[Table]:
             "batch_id": "'batch-x'", "initial_weight_kg": "initial_weight_kg + 1",
             "final_weight_kg": "final_weight_kg + 1", "image_count": "image_count + 1",
             "inference_result_id": "gen_random_uuid()", "end_at": "end_at + interval '1 minute'", "status": "'cancelled'",
-        } | ({"given_initial_weight_kg": "1", "given_final_weight_kg": "1"} if is_edge else {}),
+        },
         "start_at", "id::text", others=("session_weights", "session_pictures", "session_operations") if is_edge else (),
     )  # fmt: skip
     yield Table(

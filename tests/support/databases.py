@@ -4,6 +4,7 @@ import json
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -79,9 +80,40 @@ async def _make_template(server: Postgres, role: str, password: str, tier: str) 
     await migrate(server.url(role, password, role), f"farmiq.{tier}.migrations")
 
 
-async def _execute(url: str, statement: str) -> None:
+async def take_snapshot(server: Postgres, url: str) -> str:
+    """All of the database as it is now, as the disk of its machine would keep it. Whoever is connected has to connect again."""
+    name, role = _names(url)
+    before = f"{name}_before"
+    try:
+        await _execute(server.url(), f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false', _disconnected(name))
+        await _execute(server.url(), f'CREATE DATABASE "{before}" TEMPLATE "{name}" OWNER "{role}" STRATEGY FILE_COPY')
+    finally:
+        await _execute(server.url(), f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+    return before
+
+
+async def set_back(server: Postgres, url: str, snapshot: str) -> None:
+    """The database goes back, and says nothing of it. The snapshot is gone then."""
+    name, _ = _names(url)
+    await _execute(
+        server.url(), f'DROP DATABASE "{name}" WITH (FORCE)', f'ALTER DATABASE "{snapshot}" RENAME TO "{name}"'
+    )
+
+
+def _names(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    assert parts.username is not None
+    return parts.path.removeprefix("/"), parts.username
+
+
+def _disconnected(name: str) -> str:
+    return f"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '{name}'"  # noqa: S608 - ours
+
+
+async def _execute(url: str, *statements: str) -> None:
     connection = await asyncpg.connect(url)
     try:
-        await connection.execute(statement)
+        for statement in statements:
+            await connection.execute(statement)
     finally:
         await connection.close()

@@ -89,11 +89,17 @@ class StreamBalance(Struct, frozen=True):
     dead: list[Span]
     missing: list[Part]
     disagreements: list[Part]
+    discarded: int = 0
+    """Of what is lost: the edge has them, and the cloud has declared that it gave them up."""
 
     @property
     def at_edge(self) -> int:
         """In the edge's database, and not yet in the cloud's."""
-        return count(self.dead) + sum(self.in_flight.get(place, 0) for place in ("edge_outbox", "cloud_bus", "moving"))
+        return (
+            count(self.dead)
+            + self.discarded
+            + sum(self.in_flight.get(place, 0) for place in ("edge_outbox", "cloud_bus", "moving"))
+        )
 
 
 def balance_stream(reading: StreamReading, bus: BusRoom) -> StreamBalance:
@@ -103,16 +109,20 @@ def balance_stream(reading: StreamReading, bus: BusRoom) -> StreamBalance:
     declared = without(normalise([*edge.lost, *cloud.lost, *(node.lost if node else ())]), received)
     end = max((span[1] for span in (*received, *declared)), default=1)
     everything: list[Span] = [(1, max(end, node.captured_seq + 1 if node else 1))]
-    flying, dead, missing = _between(reading.packs, without(edge.received, stored), bus)
+    unstored = without(edge.received, stored)
+    # What a person discarded in the cloud is declared there, and nothing of it waits any more.
+    discarded = without(shared(unstored, cloud.lost), normalise([*reading.packs.waiting, *reading.packs.dead]))
+    flying, dead, missing = _between(reading.packs, without(unstored, discarded), bus)
     upstream, gone = _upstream(node, without(everything, normalise([*received, *declared])))
     return StreamBalance(
         captured=count(everything),
         stored=count(stored),
-        lost=count(declared),
+        lost=count(declared) + count(discarded),
         in_flight={place: samples for place, samples in (flying | upstream).items() if samples},
         dead=dead,
         missing=[part for part in (*missing, *gone) if part.spans],
         disagreements=[part for part in _disagreements(reading) if part.spans],
+        discarded=count(discarded),
     )
 
 

@@ -6,6 +6,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from farmiq.backup.manifest import Manifest
+from farmiq.backup.replaced import Held
 from farmiq.cloud import restore_epoch
 from farmiq.edge import new_life as edge_life
 from farmiq.kit.postgres import Connection
@@ -21,11 +22,16 @@ class Life(Struct, frozen=True, kw_only=True):
     resend_since: datetime | None = None
 
 
-async def begin(connection: Connection, manifest: Manifest) -> Life:
-    """Inside the caller's transaction, which also opens the database to its services."""
+async def begin(connection: Connection, manifest: Manifest, replaced: Held | None = None) -> Life:
+    """Inside the caller's transaction, which also opens the database to its services. `replaced`: the database before, if it
+    could be read."""
     before = manifest.database.epoch
     if manifest.tier == "cloud":
-        epoch = (await restore_epoch.begin(connection, manifest.database.taken_at)).epoch
+        epoch = (
+            await restore_epoch.begin(
+                connection, manifest.database.taken_at, began_after=replaced.began_at if replaced else None
+            )
+        ).epoch
         return Life(epoch=epoch.epoch, epoch_before=before, resend_since=epoch.resend_since)
     begun = await edge_life.begin(connection)
     return Life(epoch=begun.epoch, epoch_before=before, events_sent_again=begun.sent_again)

@@ -10,6 +10,7 @@ import asyncpg
 from msgspec import Struct
 
 from farmiq.backup.manifest import Tier
+from farmiq.cloud.ingestion.epochs import latest_beginning
 from farmiq.kit.postgres import Connection
 
 _SAMPLES: Final = """
@@ -25,11 +26,13 @@ _SPEAKERS: Final[dict[Tier, str]] = {
 
 
 class Held(Struct, frozen=True, kw_only=True):
-    """`samples` by device; `sessions` that changed since the backup; `speakers`: who may speak to this tier, devices or edges."""
+    """`samples` by device; `sessions` that changed since the backup; `speakers`: who may speak to this tier, devices or edges.
+    `began_at`: when the last epoch of a cloud began; edges of 0.1.0 believe no epoch that began earlier."""
 
     samples: dict[str, int]
     sessions: set[str]
     speakers: set[str]
+    began_at: datetime | None = None
 
 
 class NotInBackup(Struct, frozen=True, kw_only=True):
@@ -48,6 +51,7 @@ async def read_held(connection: Connection, tier: Tier, since: datetime) -> Held
                 samples={row["device_id"]: row["samples"] for row in await connection.fetch(_SAMPLES)},
                 sessions={row["name"] for row in await connection.fetch(_SESSIONS, since)},
                 speakers={row["name"] for row in await connection.fetch(_SPEAKERS[tier])},
+                began_at=await latest_beginning(connection) if tier == "cloud" else None,
             )
     except asyncpg.PostgresError:
         return None

@@ -108,7 +108,7 @@ async def _restore(place: Place, folder: Path, say: Say, *, is_replacing: bool, 
                     pictures=pictures,
                     repaired=repaired,
                     not_in_backup=lacking,
-                    life=await lives.begin(connection, manifest),
+                    life=await lives.begin(connection, manifest, held),
                 )
                 await resuming.end(connection, manifest, msgspec.json.encode(restored))
     return restored

@@ -26,6 +26,10 @@ def down(
     from farmiq.stack.control import stop
     from farmiq.stack.processes import leftovers
 
+    if purge:
+        from farmiq.torture.disks import unmount_below
+
+        unmount_below(home.path)
     was_running = bool(leftovers(home.path))
     stop(home, purge=purge)
     if as_json:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from farmiq.stack.home import Home
     from farmiq.torture.campaign import Standing, Wishes
+    from farmiq.torture.plan import Kind
 
 FAULTS_A_MINUTE = 40
 SEEDS = 1_000_000
@@ -34,6 +35,10 @@ def torture(
         float,
         typer.Option(min=1, help="Maximum seconds from the last fault to a fresh sample of every node in the cloud."),
     ] = 30.0,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KIND", help="A kind of fault that comes only on request, e.g. rabbit-lost. Repeatable."),
+    ] = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the farm's data, logs and ledger when it has passed.")
     ] = False,
@@ -42,7 +47,7 @@ def torture(
     """Torture a farm of its own with faults, and see that nothing is lost.
 
     Starts a whole farm beside the one that may run here, feeds it, and kills, stops, cuts and poisons its parts. Then it heals
-    everything, waits until the farm has come back by itself, and compares the cloud with a ledger that was written outside
+    everything, waits until the farm has come back by itself, and compares both tiers with a ledger that was written outside
     of the farm. Exit code 0: nothing lost, duplicated, altered or stuck; 1: something was, and the farm's folder is kept.
     """
     import asyncio
@@ -52,10 +57,14 @@ def torture(
     from farmiq.kit.logging import configure
     from farmiq.torture.campaign import Campaign, Wishes
 
+    wanted = on_request(also or [])
     configure("CRITICAL")  # the keepers' log lines are for a supervisor; what matters here is in the verdict
     chosen = secrets.randbelow(SEEDS) if seed is None else seed
     count = faults or max(1, round(minutes * FAULTS_A_MINUTE))
-    wishes = Wishes(chosen, count, minutes * 60, rate, nodes, has_strangers=strangers, fresh_seconds_max=fresh_seconds)
+    wishes = Wishes(
+        chosen, count, minutes * 60, rate, nodes,
+        has_strangers=strangers, fresh_seconds_max=fresh_seconds, also=wanted,
+    )  # fmt: skip
     home = _fresh_home(chosen)
     if not as_json:
         _say_begin(wishes, home)
@@ -68,6 +77,22 @@ def torture(
         if keep or not result.has_passed:
             say(f"Kept: {home.path} (FARMIQ_HOME={home.path} farmiq logs; the ledger is in torture/)")
     raise typer.Exit(exits.OK if result.has_passed else exits.FAILED)
+
+
+def on_request(names: "list[str]") -> "frozenset[Kind]":
+    """The kinds of `--also`."""
+    from farmiq.cli.errors import BadUsage
+    from farmiq.torture.plan import ON_REQUEST
+
+    known = {str(kind): kind for kind in ON_REQUEST}
+    for name in names:
+        if name not in known:
+            raise BadUsage(
+                f"{name} is no kind of fault that comes on request",
+                why="All other kinds are a part of every campaign.",
+                fix=f"--also one of: {', '.join(sorted(known))}",
+            )
+    return frozenset(known[name] for name in names)
 
 
 def _fresh_home(seed: int) -> "Home":
@@ -108,6 +133,7 @@ def repeated(wishes: "Wishes") -> str:
     return (
         f"farmiq torture --seed {wishes.seed} --faults {wishes.faults} --minutes {minutes} --nodes {wishes.nodes}"
         f" --rate {rate}{'' if wishes.has_strangers else ' --no-strangers'}"
+        f"{''.join(f' --also {kind}' for kind in sorted(wishes.also))}"
     )
 
 

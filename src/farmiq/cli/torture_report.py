@@ -63,16 +63,21 @@ def as_text(result: Result) -> str:
 
 
 def as_data(result: Result) -> dict[str, Any]:
-    return dataclasses.asdict(result) | {
+    """The judgement of the cloud stands at the top, that of the edge under its name."""
+    data: dict[str, Any] = dataclasses.asdict(result)
+    of_cloud: dict[str, Any] = data.pop("cloud")
+    sums = {
         "faults": sum(result.inflicted.values()),
         "inflicted": dict(result.inflicted),
         "passed": result.has_passed,
     }
+    return data | of_cloud | sums
 
 
 def _tally_line(name: str, tally: Tally) -> str:
+    gone = f" + gone with a disk {tally.gone:,}" if tally.gone else ""
     return (
-        f"{name}: accepted {tally.accepted:,} = stored {tally.stored:,} + declared lost {tally.declared_lost:,} · "
+        f"{name}: accepted {tally.accepted:,} = stored {tally.stored:,} + declared lost {tally.declared_lost:,}{gone} · "
         + " · ".join(f"{name.replace('_', ' ')} {getattr(tally, name):,}" for name in WRONG)
     )
 

@@ -18,7 +18,10 @@ __all__ = ["Begun", "begin"]
 MARGIN: Final = timedelta(hours=24)
 
 
-async def begin(connection: Connection, lost_since: datetime, tenant_id: str | None = None) -> Begun:
-    """In one transaction, for a restored database the one that opens it again. Of all tenants, or of one."""
+async def begin(
+    connection: Connection, lost_since: datetime, tenant_id: str | None = None, began_after: datetime | None = None
+) -> Begun:
+    """In one transaction, for a restored database the one that opens it again. Of all tenants, or of one. `began_after`: when
+    the last epoch of the database began that was replaced."""
     await mark_since(connection, lost_since - MARGIN, tenant_id)
-    return await epochs.begin(connection, lost_since - MARGIN, tenant_id)
+    return await epochs.begin(connection, lost_since - MARGIN, tenant_id, began_after)

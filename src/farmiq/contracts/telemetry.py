@@ -114,6 +114,11 @@ def pack_of(batch: TelemetryBatch, first_seq: int, last_seq: int) -> TelemetryBa
     )
 
 
+NO_LONGER_AT_EDGE: Final = "no_longer_at_edge"
+"""The reason of a loss that an edge declares when the cloud has lost samples, and the edge has deleted its own by then. The range
+is all that the edge has deleted of the stream; the cloud records the parts of it that are not in the cloud."""
+
+
 class TelemetryLoss(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`telemetry.loss`: these sequences will never come. The same payload from the node and on the bus.
 

@@ -13,8 +13,9 @@ from farmiq.edge.ingress_gateway.identity import rotate_epoch
 from farmiq.kit.postgres import Connection
 from farmiq.outbox.redrive import unclaim
 
-# The forwarders that held them are gone with the other life: nobody has to wait for the end of a pause of theirs.
-_END_PAUSES: Final = "UPDATE sync_state SET paused_until = NULL, consecutive_failures = 0"
+# The forwarders that held them are gone with the other life: nobody has to wait for the end of a pause of theirs. The cloud has
+# answered more often than this database knows, and is asked at once.
+_END_PAUSES: Final = "UPDATE sync_state SET paused_until = NULL, consecutive_failures = 0, cloud_heard_at = NULL"
 
 
 class EdgeLife(Struct, frozen=True):

@@ -90,3 +90,8 @@ def reading_id(event_id: UUID) -> UUID:
     """The row id of a single reading: its event id. A device chooses that freely, so one that looks like the id of a sample
     (version 8) is stored as version 9, which nobody makes."""
     return UUID(int=event_id.int ^ 1 << 76) if event_id.int >> 76 & 0xF == 8 else event_id
+
+
+def reading_event_id(row_id: UUID) -> UUID:
+    """The event id of a single reading, by the id of its row."""
+    return UUID(int=row_id.int ^ 1 << 76) if row_id.int >> 76 & 0xF == 9 else row_id

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from uuid import UUID
+from uuid import UUID, uuid5
 
 import msgspec
 
@@ -92,6 +92,22 @@ async def declare_lost(
     stream.lost = normalise([*stream.lost, *declared])
     await store.save_coverage(connection, {key: stream})
     return Admission(declared)
+
+
+async def declare_missing(connection: Connection, origin: Origin, event_id: UUID, loss: TelemetryLoss) -> Admission:
+    """Of a range of which some may be here: a loss for each part that is neither stored nor declared lost already. Doing it again
+    changes nothing."""
+    key = (origin.tenant_id, loss.stream_id)
+    stream = (await store.lock_streams(connection, {key: origin}))[key]
+    if not stream.origin.is_same_device(origin):
+        return Admission([], STREAM_OF_ANOTHER_DEVICE)
+    parts = missing(stream.filled(), (loss.first_seq, loss.last_seq + 1))
+    for first, end in parts:
+        part = msgspec.structs.replace(loss, first_seq=first, last_seq=end - 1, count=end - first)
+        await store.record_loss(connection, origin, uuid5(event_id, f"{first}-{end - 1}"), part)
+    stream.lost = normalise([*stream.lost, *parts])
+    await store.save_coverage(connection, {key: stream})
+    return Admission(parts)
 
 
 def _one_per_row(readings: Sequence[SingleReading]) -> dict[ReadingKey, SingleReading]:

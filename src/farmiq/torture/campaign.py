@@ -8,17 +8,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from farmiq.edge.ingress_gateway.put_off import ASK_AGAIN_SECONDS
 from farmiq.kit.clock import Clock
 from farmiq.stack.home import Home
-from farmiq.torture import holdings, recovery
+from farmiq.timeseries.stream import Origin
+from farmiq.torture import recovery
 from farmiq.torture.bus import Poisoner, dead_letters
 from farmiq.torture.farm import SENSOR, STATION, Farm
 from farmiq.torture.feeding import Feeding
 from farmiq.torture.generators import NodeTask, Progress, Task
+from farmiq.torture.holdings import Devices, Verdicts, judge_tier
 from farmiq.torture.inflicting import Inflictor
 from farmiq.torture.judge import Ledger, Tally, judge_bus_poison
 from farmiq.torture.ledger import LedgerWriter, read_ledger
-from farmiq.torture.plan import Fault, Kind, make_plan
+from farmiq.torture.plan import TIER_CLOCKS, Fault, Kind, make_plan
 from farmiq.torture.recovery import Recovery, until
 from farmiq.torture.strangers import DEVICES, Strangers
 
@@ -39,6 +42,8 @@ class Wishes:
     """From the last fault until a sample that every node took after it is in the cloud."""
     has_strangers: bool = True
     """Neighbours with valid credentials of their own attack too."""
+    also: frozenset[Kind] = frozenset()
+    """Kinds of fault that only come when they are asked for."""
 
 
 @dataclass
@@ -63,10 +68,8 @@ class Result:
     seconds: float = 0.0
     repeated: int = 0
     pubacked_only: int = 0
-    samples: Tally = field(default_factory=Tally)
-    events: Tally = field(default_factory=Tally)
-    sessions: Tally = field(default_factory=Tally)
-    pictures: Tally = field(default_factory=Tally)
+    cloud: Verdicts = field(default_factory=Verdicts)
+    edge: Verdicts = field(default_factory=Verdicts)
     poison: Tally = field(default_factory=Tally)
     recovery: Recovery = field(default_factory=Recovery)
     is_all_acknowledged: bool = False
@@ -75,11 +78,9 @@ class Result:
     @property
     def tallies(self) -> dict[str, Tally]:
         return {
-            "samples": self.samples,
-            "events": self.events,
-            "sessions": self.sessions,
-            "pictures": self.pictures,
+            **{name: getattr(self.cloud, name) for name in Verdicts.__dataclass_fields__},
             "bus poison": self.poison,
+            **{f"{name} at the edge": getattr(self.edge, name) for name in Verdicts.__dataclass_fields__},
         }
 
     @property
@@ -96,11 +97,11 @@ class Campaign:
     def __init__(self, home: Home, wishes: Wishes, watch: Callable[[Standing], None]) -> None:
         self._wishes = wishes
         self._clock = Clock()
-        self._farm = Farm(home, wishes.nodes, self._clock)
+        self._farm = Farm(home, wishes.nodes, self._clock, moves_clocks=bool(TIER_CLOCKS & wishes.also))
         self._standing = Standing()
         self._watch = watch
         self._result = Result(wishes.seed, wishes.faults)
-        self._filled: set[str] = set()
+        self._put_off_at: float | None = None
 
     async def run(self, environ: Mapping[str, str], *, keep: bool) -> Result:
         """What was started is ended again, however it goes. The data stays with `keep`, and when it did not pass."""
@@ -125,10 +126,10 @@ class Campaign:
         targets = self._farm.targets(() if strangers is None else DEVICES)
         if not targets.small_disks:
             self._result.left_out.append("disk-full: this user may not mount a tmpfs")
-        plan = make_plan(self._wishes.seed, self._wishes.seconds, self._wishes.faults, targets)
+        plan = make_plan(self._wishes.seed, self._wishes.seconds, self._wishes.faults, targets, self._wishes.also)
         ledger = LedgerWriter(self._farm.folder / "bus.jsonl")
         poisoner = Poisoner(self._farm.environment["AMQP_URL"], ledger)
-        inflictor = Inflictor(self._farm, feeding.tell, poisoner.poison, strangers)
+        inflictor = Inflictor(self._farm, feeding.tell, poisoner.poison, ledger, self._clock, strangers)
         self._standing.phase, self._standing.planned = "faults", len(plan)
         began_at = time.monotonic()
         try:
@@ -144,12 +145,12 @@ class Campaign:
     async def _inflict(self, inflictor: Inflictor, fault: Fault) -> None:
         name = f"{fault.kind} {fault.target}"
         self._standing.under_way.append(name)
-        if fault.kind is Kind.DISK_FULL:
-            self._filled.add(fault.target)
         try:
             is_done = await inflictor.inflict(fault)
         finally:
             self._standing.under_way.remove(name)
+        if fault.kind is Kind.REGISTER and fault.target in self._farm.nodes:
+            self._put_off_at = time.monotonic()
         if is_done:
             self._standing.inflicted += 1
             self._result.inflicted[fault.kind] += 1
@@ -160,17 +161,18 @@ class Campaign:
     async def _look_and_judge(self, feeding: Feeding) -> None:
         farm, result, found = self._farm, self._result, self._result.recovery
         self._standing.phase = "recovering"
-        taken = dict(feeding.progress.taken)
-        seconds_max = self._wishes.recover_seconds_max
+        taken, healed_at = dict(feeding.progress.taken), time.monotonic()
+        seconds_max, is_set_back = self._wishes.recover_seconds_max, Kind.DISK_BACK in self._wishes.also
 
         async def is_healthy() -> bool:
             return await asyncio.to_thread(farm.is_healthy)
 
         healthy, fresh = await asyncio.gather(
-            until(is_healthy, seconds_max), until(lambda: recovery.has_fresh(farm, taken), seconds_max)
+            until(is_healthy, seconds_max),
+            until(lambda: recovery.has_fresh(farm, taken, is_set_back=is_set_back), seconds_max),
         )
         found.healthy_seconds, found.fresh_seconds = healthy, fresh
-        fresh_max = self._wishes.fresh_seconds_max
+        fresh_max = self._wishes.fresh_seconds_max + self._still_put_off_seconds(healed_at)
         if fresh is None or fresh > fresh_max:
             found.left.append(f"no fresh sample of every node in the cloud within {fresh_max:g} s: {fresh} s")
         found.left += farm.unwell()
@@ -181,25 +183,32 @@ class Campaign:
         self._standing.phase = "draining"
 
         async def is_drained() -> bool:
-            return not await recovery.leftovers(farm, finished_at)
+            self._standing.under_way = await recovery.leftovers(farm, finished_at)
+            return not self._standing.under_way
 
         found.drained_seconds = await until(is_drained, seconds_max)
         if found.drained_seconds is None:
             found.left += await recovery.leftovers(farm, finished_at)
+        self._standing.under_way = []
         found.stuck = await recovery.stuck_rows(farm)
         self._standing.phase = "judging"
         await self._judge()
         result.audit = await self._audit()
 
+    def _still_put_off_seconds(self, healed_at: float) -> float:
+        """A node that was not in the register asks again after a time that the edge named, not as soon as it is back in it."""
+        put_off_at = self._put_off_at
+        return 0.0 if put_off_at is None else max(0.0, ASK_AGAIN_SECONDS - (healed_at - put_off_at))
+
     async def _judge(self) -> None:
         farm, result = self._farm, self._result
-        url = farm.environment["CLOUD_DATABASE_URL"]
         ledger = Ledger.of(read_ledger([farm.folder / "ledger.jsonl", farm.folder / "bus.jsonl"]))
-        result.samples = await holdings.judge_samples(url, ledger, farm.nodes, self._filled)
-        result.events = await holdings.judge_said(url, ledger, (SENSOR, STATION))
-        result.sessions = await holdings.judge_weighed(url, ledger, [STATION])
-        result.pictures = await holdings.judge_seen(url, ledger, [STATION], farm.environment)
-        result.poison = judge_bus_poison(ledger.bus_poison, await dead_letters(url, farm.environment["AMQP_URL"]))
+        origins = {name: Origin(**login.place, device_id=name) for name, login in farm.logins.items()}
+        devices = Devices([origins[name] for name in farm.nodes], origins[SENSOR], origins[STATION])
+        result.cloud = await judge_tier("cloud", farm.environment, ledger, devices)
+        result.edge = await judge_tier("edge", farm.environment, ledger, devices)
+        letters = await dead_letters(farm.environment["CLOUD_DATABASE_URL"], farm.environment["AMQP_URL"])
+        result.poison = judge_bus_poison(ledger.bus_poison, letters)
 
     async def _audit(self) -> str:
         """The farm's own proof, beside ours."""

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -25,13 +26,15 @@ from farmiq.stack.secrets import load_or_create
 from farmiq.stack.servers import embedded_servers, server_ports
 from farmiq.stack.state import StackState, read_state
 from farmiq.torture.bus import POISONED
+from farmiq.torture.clocks import TierClocks
 from farmiq.torture.disks import SmallDisk
-from farmiq.torture.forwarders import forwarder_of, keeper_of
+from farmiq.torture.forwarders import Forwarder, forwarder_of, keeper_of
 from farmiq.torture.plan import Targets
 from farmiq.torture.telling import Login
 
 SENSOR, STATION = "torture-sensor", "torture-station"
 HEALTHY_SECONDS_MAX = 240.0
+DATABASE_SECONDS_MAX = 120.0
 # Shorter than the longest pause: a forwarder that was stopped comes back to rows that belong to somebody else by then.
 HARDER = {"OUTBOX_LEASE_SECONDS": "5"}
 # What nobody restarts but a person: without it nothing heals, and it is not a service.
@@ -43,14 +46,17 @@ class DeviceNotAdded(Fatal):
 
 
 class Farm:
-    def __init__(self, home: Home, nodes: int, clock: Clock) -> None:
+    def __init__(self, home: Home, nodes: int, clock: Clock, *, moves_clocks: bool = False) -> None:
         self.home = home
         self.environment: dict[str, str] = {}
         self.logins: dict[str, Login] = {}
         self.keepers: dict[str, Keeper] = {}
         self.disks: dict[str, SmallDisk] = {}
+        self._forwarders: dict[str, Forwarder] = {}
         self.nodes = [f"torture-{number}" for number in range(1, nodes + 1)]
         self._clock = clock
+        self.clocks = TierClocks(self.folder / "clocks")
+        self._moves_clocks = moves_clocks
 
     @property
     def folder(self) -> Path:
@@ -64,13 +70,14 @@ class Farm:
     async def start(self, environ: Mapping[str, str]) -> None:
         chosen = {name: value for name, value in environ.items() if not name.endswith("_URL") and name != "S3_ENDPOINT"}
         self._choose_ports()
-        control.start(self.home, HARDER | chosen)
+        moved = self.clocks.environment() if self._moves_clocks else {}
+        control.start(self.home, HARDER | chosen | moved)
         await asyncio.to_thread(control.wait_until_healthy, self.home, _unseen, HEALTHY_SECONDS_MAX)
         self.environment = control.environment(self.home)
         self.folder.mkdir(parents=True, exist_ok=True)
         for device, kind in ((SENSOR, "sensor"), (STATION, "weigh-station"), *((name, "node") for name in self.nodes)):
             self.logins[device] = await self.add_device(device, kind)
-        self._start_nodes()
+        self.start_nodes()
 
     async def stop(self, *, keep: bool) -> None:
         """Everything that was started, whatever state it is in. Without `keep` nothing is left on the disk either."""
@@ -90,6 +97,9 @@ class Farm:
             nodes=self.nodes,
             small_disks=list(self.disks),
             bus_events=POISONED,
+            registered=[SENSOR, STATION, *self.nodes],
+            # A disk of its own would have to be copied with what fills it.
+            forwarders=[name for name in self.keepers if self.device_of(name) not in self.disks],
             strangers=strangers,
         )
 
@@ -126,6 +136,18 @@ class Farm:
         finally:
             await connection.close(timeout=5)
 
+    async def fetch_patiently(self, tier: str, query: str, *arguments: object) -> "list[asyncpg.Record]":
+        """The database is a target like any other, and may be dead or stopped at the moment."""
+        deadline = time.monotonic() + DATABASE_SECONDS_MAX
+        while True:
+            try:
+                async with asyncio.timeout(10):
+                    return await self.fetch(tier, query, *arguments)
+            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(0.2)
+
     async def command(self, *arguments: str) -> tuple[int, bytes, bytes]:
         """As a person would type it for this farm."""
         process = await asyncio.create_subprocess_exec(
@@ -151,15 +173,25 @@ class Farm:
             raise DeviceNotAdded(f"{device} could not be added: {complaint.decode(errors='replace')}")
         return msgspec.json.decode(told, type=Login)
 
-    def _start_nodes(self) -> None:
+    def device_of(self, forwarder: str) -> str:
+        return self._forwarders[forwarder].login.device_id
+
+    async def stop_forwarder(self, name: str) -> None:
+        await self.keepers[name].stop()
+
+    def start_forwarder(self, name: str) -> None:
+        self.keepers[name] = keeper_of(self.home, self._forwarders[name], self._clock)
+        self.keepers[name].start()
+
+    def start_nodes(self) -> None:
         for number, device in enumerate(self.nodes):
             forwarder = forwarder_of(self.home, self.logins[device])
             if number == 0:  # one is enough: a full disk is the node's own trouble
                 disk = SmallDisk(forwarder.spool)
                 if disk.mount():
                     self.disks[device] = disk
-            self.keepers[forwarder.name] = keeper_of(self.home, forwarder, self._clock)
-            self.keepers[forwarder.name].start()
+            self._forwarders[forwarder.name] = forwarder
+            self.start_forwarder(forwarder.name)
 
 
 def _unseen(_: StackState) -> None:

@@ -5,6 +5,8 @@ import signal
 import time
 from collections.abc import Awaitable, Callable
 
+from farmiq.contracts.timestamps import to_us
+from farmiq.kit.clock import Clock
 from farmiq.stack.processes import Process, family_of, leftovers
 from farmiq.stack.relay.client import RelayAway
 from farmiq.stack.relay.faults import (
@@ -17,9 +19,12 @@ from farmiq.stack.relay.faults import (
     Timeout,
     both_ways,
 )
+from farmiq.torture import setbacks
 from farmiq.torture.farm import Farm
 from farmiq.torture.generators import Jump, Order, Poison, Storm
+from farmiq.torture.ledger import Filled, LedgerWriter
 from farmiq.torture.plan import STRANGER_KINDS, Fault, Kind
+from farmiq.torture.register import Register
 from farmiq.torture.strangers import Strangers
 
 RUNNING_SECONDS_MAX = 20.0
@@ -44,38 +49,47 @@ class Inflictor:
         farm: Farm,
         tell: Callable[[Order], None],
         poison_bus: Callable[[str], Awaitable[bool]],
+        ledger: LedgerWriter,
+        clock: Clock,
         strangers: Strangers | None = None,
     ) -> None:
         self._farm = farm
         self._strangers = strangers
         self._tell = tell
-        self._poison_bus = poison_bus
+        self._ledger = ledger
+        self._clock = clock
+        self._register = Register(farm)
+        self._of_kind: dict[Kind, Callable[[Fault], Awaitable[bool]]] = {
+            Kind.PAUSE: lambda fault: self._pause(fault.target, fault.seconds),
+            Kind.DISK_FULL: lambda fault: self._fill(fault.target, fault.seconds),
+            Kind.POISON_BUS: lambda fault: poison_bus(fault.target),
+            Kind.REGISTER: self._register.take_out,
+            Kind.CLOUD_RESEND: lambda _: setbacks.resend(farm),
+            Kind.RABBIT_LOST: self._lose_bus,
+            Kind.CLOCK_EDGE: lambda fault: self._move_clock("edge", fault),
+            Kind.CLOCK_CLOUD: lambda fault: self._move_clock("cloud", fault),
+            Kind.DISK_BACK: lambda fault: setbacks.set_spool_back(farm, fault, ledger),
+        }
 
     async def inflict(self, fault: Fault) -> bool:
         """Returns when it is undone. False: its target did not run, and nothing was done."""
-        match fault.kind:
-            case kind if kind in LINK_FAULTS:
-                is_done = await self._break(fault)
-            case kind if kind in STRANGER_KINDS:
-                is_done = self._strangers is not None and await self._strangers.attack(fault)
-            case Kind.KILL | Kind.IMMEDIATE_STOP:
-                is_done = await self._signal(fault.target, SIGNALS[fault.kind])
-            case Kind.PAUSE:
-                is_done = await self._pause(fault.target, fault.seconds)
-            case Kind.DISK_FULL:
-                is_done = await self._fill(fault.target, fault.seconds)
-            case Kind.POISON_BUS:
-                is_done = await self._poison_bus(fault.target)
-            case _:
-                self._tell(_order(fault))
-                is_done = True
-        return is_done
+        if fault.kind in LINK_FAULTS:
+            return await self._break(fault)
+        if fault.kind in STRANGER_KINDS:
+            return self._strangers is not None and await self._strangers.attack(fault)
+        if fault.kind in SIGNALS:
+            return await self._signal(fault.target, SIGNALS[fault.kind])
+        if fault.kind in self._of_kind:
+            return await self._of_kind[fault.kind](fault)
+        self._tell(_order(fault))
+        return True
 
     async def heal(self) -> None:
         """Whatever may still be wrong."""
         await _until_taken(self._farm.relay.heal)
         for disk in self._farm.disks.values():
             disk.free()
+        await self._register.put_back_all()
         for process in await asyncio.to_thread(leftovers, self._farm.home.path):
             process.signal(signal.SIGCONT)
 
@@ -113,13 +127,26 @@ class Inflictor:
         return True
 
     async def _fill(self, device: str, seconds: float) -> bool:
-        disk = self._farm.disks[device]
+        disk, began_us = self._farm.disks[device], to_us(self._clock.now())
         try:
             await asyncio.to_thread(disk.fill)
             await asyncio.sleep(seconds)
         finally:
             disk.free()
+            self._ledger.note(Filled(device, began_us, to_us(self._clock.now())))
         return True
+
+    async def _move_clock(self, tier: str, fault: Fault) -> bool:
+        self._farm.clocks.move(tier, fault.clock_seconds)
+        try:
+            await asyncio.sleep(fault.seconds)
+        finally:
+            self._farm.clocks.move(tier, 0.0)
+        return True
+
+    async def _lose_bus(self, fault: Fault) -> bool:
+        process = await self._process(fault.target)
+        return process is not None and await setbacks.lose_bus(self._farm, process, self._ledger, self._clock)
 
     async def _break(self, fault: Fault) -> bool:
         relay = self._farm.relay

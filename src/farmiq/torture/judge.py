@@ -1,25 +1,45 @@
-"""Compares what the generators wrote down with what the cloud has. Pure.
+"""Compares what the generators wrote down with what a tier has. Pure.
 
 Accepted is what the system acknowledged. Of that: *lost* is in neither the database nor a declared loss, *duplicated* is there
 more than once, *altered* is there and says something else. *Never sent* is in the database and in nobody's ledger. *Unexplained*
-was declared lost by a node to which nothing was done that loses samples."""
+was declared lost by a node to which nothing was done at that time that loses samples. *Contradicted* is stored, and declared lost
+as well. *Gone* was on a disk alone that was set back: nobody can have it."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
+from farmiq.contracts import event_types
 from farmiq.spool import Cause
-from farmiq.timeseries.coverage import count, normalise, shared
-from farmiq.torture.ledger import BusPoison, Heard, Line, Offered, Picture, Said, Stored, Weighed
-from farmiq.torture.samples import sensor_of, wall_us_of
+from farmiq.timeseries.coverage import Span, count, normalise, shared, without
+from farmiq.timeseries.stream import Origin
+from farmiq.torture.ledger import (
+    BusLost,
+    BusPoison,
+    Filled,
+    Heard,
+    Line,
+    Offered,
+    Picture,
+    Said,
+    SetBack,
+    Stored,
+    Weighed,
+)
+from farmiq.torture.samples import METRIC, TIME_QUALITY, UNIT, sensor_of, wall_us_of
 
 EXAMPLES_MAX = 20
 ACCEPTED = frozenset({"stored", "duplicate"})
-WRONG: Final = ("lost", "unexplained", "duplicated", "altered", "never_sent")
+WRONG: Final = ("lost", "unexplained", "duplicated", "altered", "never_sent", "contradicted")
 FULL_DISK: Final[Set[str]] = frozenset({Cause.CAP_REACHED, Cause.SYNC_FAILED})
-"""Why a node may give samples up whose disk was filled. No other fault of a campaign takes an accepted sample away."""
+"""Why a node may give samples up while its disk is full. No other fault of a campaign makes a node declare a loss."""
+LATE_US: Final = 30_000_000
+"""A node that is stopped or starved while its disk is full writes its loss down this much later at most."""
+IN_FLIGHT_US: Final = 60_000_000
+"""So long a sample may have been on its way, or its acknowledgement, when its node gave it up: stored and declared lost in good
+faith."""
 
 
 @dataclass
@@ -32,6 +52,8 @@ class Tally:
     duplicated: int = 0
     altered: int = 0
     never_sent: int = 0
+    contradicted: int = 0
+    gone: int = 0
     examples: list[str] = field(default_factory=list)
 
     @property
@@ -44,7 +66,7 @@ class Tally:
             self.examples.append(f"{what.replace('_', ' ')}: {text}")
 
     def add(self, other: "Tally") -> None:
-        for name in ("accepted", "stored", "declared_lost", *WRONG):
+        for name in ("accepted", "stored", "declared_lost", "gone", *WRONG):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.examples = (self.examples + other.examples)[:EXAMPLES_MAX]
 
@@ -60,6 +82,8 @@ class Ledger:
     pictures: dict[UUID, Picture] = field(default_factory=dict)
     weighed: dict[UUID, Weighed] = field(default_factory=dict)
     bus_poison: dict[UUID, BusPoison] = field(default_factory=dict)
+    filled: dict[str, list[Filled]] = field(default_factory=dict)
+    gone: dict[str, list[Span]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, lines: Iterable[Line]) -> "Ledger":
@@ -82,196 +106,212 @@ class Ledger:
                 self.pictures[media] = line
             case Weighed(session):
                 self.weighed[session] = line
+            case _:
+                self._take_fault(line)
+
+    def _take_fault(self, line: BusPoison | BusLost | Filled | SetBack) -> None:
+        match line:
             case BusPoison(poison):
                 self.bus_poison[poison] = line
+            case BusLost():
+                self.bus_poison = {
+                    id_: BusPoison(id_, one.services, is_confirmed=False) for id_, one in self.bus_poison.items()
+                }
+            case Filled(device):
+                self.filled.setdefault(device, []).append(line)
+            case SetBack(device, first, last):
+                self.gone.setdefault(device, []).append((first, last + 1))
+
+
+class Sample(NamedTuple):
+    """A row of `telemetry_raw`. `number` is its sequence, counted through all streams of its node."""
+
+    number: int
+    value: float
+    sensor: str | None
+    at_us: int
+    metric: str
+    unit: str | None
+    time_quality: int | None
+    origin: Origin
+    ingested_us: int
 
 
 @dataclass(frozen=True)
 class Declared:
-    """A loss record of the cloud, `first` to `last`."""
+    """A loss record of a tier, `first` to `last`, counted as samples are. `at_us` is when the node wrote it."""
 
     first: int
     last: int
     reason: str
+    at_us: int
+
+    def explained_by(self, filled: Iterable[Filled], offers: Iterable[Offered]) -> bool:
+        """By a disk that was full at that time, and of samples that were taken by then."""
+        taken = max((offer.last for offer in offers if offer.at_us <= self.at_us), default=0)
+        was_full = any(one.began_us <= self.at_us <= one.ended_us + LATE_US for one in filled)
+        return self.reason in FULL_DISK and was_full and self.last <= taken
 
 
 class NodeJudge:
-    """Takes the rows of one node in the order of their sequence. Its spool counts as the generator: sample n is sequence n.
+    """Takes the rows of one node in the order of their numbers. Its spool counts as the generator: sample n is number n.
 
-    `reasons` are those for which this node may have declared samples lost, after what was done to it."""
+    `filled` are the times in which its disk was full, `gone` what was on its disk alone when that was set back. With
+    `is_first_tier`, the rows' `ingested_us` is when the edge had them."""
 
     def __init__(
         self,
-        device: str,
+        origin: Origin,
         offers: Sequence[Offered],
         accepted: int,
         declared: Sequence[Declared] = (),
-        reasons: Set[str] = frozenset(),
+        filled: Sequence[Filled] = (),
+        gone: Sequence[Span] = (),
+        *,
+        is_first_tier: bool = True,
     ) -> None:
         self.tally = Tally(accepted=accepted)
-        self._device = device
+        self._origin = origin
         self._offers = offers
         self._at = 0
+        self._records = declared
         # Two records may speak of the same sample, which is lost only once.
         self._declared = normalise((one.first, one.last + 1) for one in declared)
+        self._gone = normalise(gone)
+        self._is_first_tier = is_first_tier
         self._last = 0
         for one in declared:
-            self._explain(one, reasons)
+            if not one.explained_by(filled, offers):
+                text = f"{origin.device_id} {one.first} to {one.last} declared lost: {one.reason}"
+                self.tally.blame("unexplained", text, one.last - one.first + 1)
 
-    def take(self, seq: int, value: float, sensor: str | None, at_us: int) -> None:
-        if seq == self._last:
-            self.tally.blame("duplicated", f"{self._device} {seq}")
+    def take(self, sample: Sample) -> None:
+        number, device = sample.number, self._origin.device_id
+        if number == self._last:
+            self.tally.blame("duplicated", f"{device} {number}")
             return
-        self._miss(self._last + 1, seq - 1)
-        self._last = seq
-        offer = self._offer_of(seq)
+        self._miss(self._last + 1, number - 1)
+        self._last = number
+        offer = self._offer_of(number)
         if offer is None:
-            self.tally.blame("never_sent", f"{self._device} {seq} = {value}")
+            self.tally.blame("never_sent", f"{device} {number} = {sample.value}")
             return
-        expected = (float(seq), sensor_of(seq), wall_us_of(offer, seq))
-        if (value, sensor, at_us) != expected:
-            self.tally.blame("altered", f"{self._device} {seq}: {(value, sensor, at_us)} instead of {expected}")
+        at_us = wall_us_of(offer, number)
+        expected = Sample(
+            number,
+            float(number),
+            sensor_of(number),
+            at_us,
+            METRIC,
+            UNIT,
+            TIME_QUALITY,
+            self._origin,
+            sample.ingested_us,
+        )
+        if sample != expected:
+            self.tally.blame("altered", f"{device} {number}: {sample} instead of {expected}")
             return
         self.tally.stored += 1
+        for one in self._records:
+            if one.first <= number <= one.last and not self._is_in_flight(sample.ingested_us, one.at_us):
+                self.tally.blame("contradicted", f"{device} {number} is stored, and declared lost: {one.reason}")
+                return
 
     def finish(self) -> Tally:
         self._miss(self._last + 1, self.tally.accepted)
         return self.tally
 
-    def _explain(self, declared: Declared, reasons: Set[str]) -> None:
-        offered = self._offers[-1].last if self._offers else 0
-        if declared.reason not in reasons or declared.last > offered:
-            text = f"{self._device} {declared.first} to {declared.last} declared lost: {declared.reason}"
-            self.tally.blame("unexplained", text, declared.last - declared.first + 1)
+    def _is_in_flight(self, ingested_us: int, declared_us: int) -> bool:
+        """The cloud may have it much later than the edge, and not earlier."""
+        is_not_before = ingested_us >= declared_us - IN_FLIGHT_US
+        return is_not_before and (not self._is_first_tier or ingested_us <= declared_us + IN_FLIGHT_US)
 
-    def _offer_of(self, seq: int) -> Offered | None:
-        while self._at < len(self._offers) and self._offers[self._at].last < seq:
+    def _offer_of(self, number: int) -> Offered | None:
+        while self._at < len(self._offers) and self._offers[self._at].last < number:
             self._at += 1
         found = self._offers[self._at] if self._at < len(self._offers) else None
-        return found if found is not None and found.first <= seq else None
+        return found if found is not None and found.first <= number else None
 
     def _miss(self, first: int, last: int) -> None:
         """What was offered and never acknowledged was not accepted, and may be missing."""
         last = min(last, self.tally.accepted)
         if first > last:
             return
-        declared = count(shared([(first, last + 1)], self._declared))
-        self.tally.declared_lost += declared
-        missing = last - first + 1 - declared
-        if missing > 0:
-            self.tally.blame("lost", f"{self._device} {first} to {last}", missing)
+        missing = without([(first, last + 1)], self._declared)
+        self.tally.declared_lost += last - first + 1 - count(missing)
+        gone = shared(missing, self._gone)
+        self.tally.gone += count(gone)
+        for from_, to in without(missing, gone):
+            self.tally.blame("lost", f"{self._origin.device_id} {from_} to {to - 1}", to - from_)
 
 
-@dataclass(frozen=True)
-class Found:
-    """One event in the cloud, with what can be compared of it."""
+class Found(NamedTuple):
+    """One event at a tier, with what can be compared of it."""
 
     event_id: UUID
-    device: str
+    event_type: str
+    origin: Origin
     at_us: int
     value: float | None = None
     session: UUID | None = None
     media: UUID | None = None
+    metric: str | None = None
+    unit: str | None = None
 
 
-def judge_events(said: Mapping[UUID, Said], heard: Mapping[UUID, str], found: Sequence[Found]) -> Tally:
-    """Of those kinds of event that are one row each in the cloud."""
+def expected_of(event: Said, origin: Origin) -> Found:
+    named = (METRIC, UNIT) if event.event_type == event_types.TELEMETRY_READING else (None, None)
+    return Found(event.event_id, event.event_type, origin, event.at_us, event.value, event.session, event.media, *named)
+
+
+def judge_events(
+    said: Mapping[UUID, Said],
+    heard: Mapping[UUID, str],
+    origins: Mapping[str, Origin],
+    found: Sequence[Found],
+    retold: Set[str] = frozenset(),
+) -> Tally:
+    """Of those kinds of event that are one row each at this tier. What is `retold` has another id there, and its effect is judged
+    with its session."""
     tally = Tally()
-    _blame_repeated(tally, "event", (one.event_id for one in found))
+    blame_repeated(tally, "event", (one.event_id for one in found))
     rows = {one.event_id: one for one in found}
     for event_id, row in rows.items():
         if event_id not in said or said[event_id].is_poison:
-            tally.blame("never_sent", f"event {event_id} of {row.device}")
+            tally.blame("never_sent", f"event {event_id} of {row.origin.device_id}")
     for event_id, event in said.items():
-        _judge_event(tally, event, heard.get(event_id), rows.get(event_id))
+        result = heard.get(event_id)
+        if event.event_type in retold:
+            _blame_refused(tally, event, result)
+        else:
+            _judge_event(tally, event, result, rows.get(event_id), expected_of(event, origins[event.device]))
     return tally
 
 
-def _judge_event(tally: Tally, event: Said, result: str | None, row: Found | None) -> None:
+def _judge_event(tally: Tally, event: Said, result: str | None, row: Found | None, expected: Found) -> None:
     if event.is_poison:
         if result in ACCEPTED:
             tally.blame("altered", f"poison {event.event_id} was accepted")
         return
-    if result == "rejected":
-        tally.blame("lost", f"{event.event_type} {event.event_id} was refused, and nothing was wrong with it")
+    _blame_refused(tally, event, result)
     if row is None:
         if result in ACCEPTED:
             tally.accepted += 1
             tally.blame("lost", f"{event.event_type} {event.event_id} of {event.device}")
         return
     tally.accepted += 1
-    if row != Found(event.event_id, event.device, event.at_us, event.value, event.session, event.media):
-        tally.blame("altered", f"{event.event_type} {event.event_id}: {row}")
+    if row != expected:
+        tally.blame("altered", f"{row} instead of {expected}")
     else:
         tally.stored += 1
 
 
-@dataclass(frozen=True)
-class FoundSession:
-    session: UUID
-    device: str | None
-    status: str
-    weight_kg: float | None
-    image_count: int | None
+def _blame_refused(tally: Tally, event: Said, result: str | None) -> None:
+    if result == "rejected":
+        tally.blame("lost", f"{event.event_type} {event.event_id} was refused, and nothing was wrong with it")
 
 
-def judge_sessions(weighed: Mapping[UUID, Weighed], begun: Set[UUID], found: Sequence[FoundSession]) -> Tally:
-    """`found` are all of the stations in question, also those that nobody weighed. Of `begun`, not every one was weighed to its
-    end."""
-    tally = Tally(accepted=len(weighed))
-    _blame_repeated(tally, "session", (row.session for row in found))
-    rows = {row.session: row for row in found}
-    for session in rows.keys() - begun - weighed.keys():
-        tally.blame("never_sent", f"session {session}: {rows[session]}")
-    for session, said in weighed.items():
-        row = rows.get(session)
-        if row is None:
-            tally.blame("lost", f"session {session}")
-        elif row != FoundSession(session, said.device, "finalized", said.weight_kg, len(said.media)):
-            tally.blame("altered", f"session {session}: {row}")
-        else:
-            tally.stored += 1
-    return tally
-
-
-@dataclass(frozen=True)
-class FoundPicture:
-    """`sha256` is that of the bytes in the cloud's object store; None when they could not be read."""
-
-    media: UUID
-    session: UUID | None
-    state: str
-    sha256: str | None
-
-
-def judge_pictures(taken: Mapping[UUID, Picture], announced: Set[UUID], found: Sequence[FoundPicture]) -> Tally:
-    """Of all that were `taken`, those `announced` were accepted. `found` are all of the stations in question. The same bytes of
-    the same session under another id are that picture once more."""
-    expected = {media: picture for media, picture in taken.items() if media in announced}
-    tally = Tally(accepted=len(expected))
-    _blame_repeated(tally, "picture", (row.media for row in found))
-    _blame_strange(tally, taken, found)
-    rows = {row.media: row for row in found}
-    for media, picture in expected.items():
-        row = rows.get(media)
-        if row is None or row.state != "stored" or row.sha256 is None:
-            tally.blame("lost", f"picture {media}: {row}")
-        elif (row.session, row.sha256) != (picture.session, picture.sha256):
-            tally.blame("altered", f"picture {media}: {row}")
-        else:
-            tally.stored += 1
-    return tally
-
-
-def _blame_strange(tally: Tally, taken: Mapping[UUID, Picture], found: Sequence[FoundPicture]) -> None:
-    contents = {(picture.session, picture.sha256) for picture in taken.values()}
-    for row in found:
-        if row.media not in taken:
-            is_known = (row.session, row.sha256) in contents
-            tally.blame("duplicated" if is_known else "never_sent", f"picture {row.media}: {row}")
-
-
-def _blame_repeated(tally: Tally, what: str, ids: Iterable[UUID]) -> None:
+def blame_repeated(tally: Tally, what: str, ids: Iterable[UUID]) -> None:
     for one, times in Counter(ids).items():
         if times > 1:
             tally.blame("duplicated", f"{what} {one}", times - 1)

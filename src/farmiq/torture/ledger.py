@@ -16,12 +16,14 @@ TICK_US = 1000
 
 
 class Offered(Struct, frozen=True, tag="offered"):
-    """Samples `first` to `last` of a node, counted from one. Sample n has the value n; `wall_us` is the time of the first."""
+    """Samples `first` to `last` of a node, counted from one. Sample n has the value n; `wall_us` is the time of the first by the
+    node's own clock, which may be wrong, and `at_us` the time at which they were taken."""
 
     device: str
     first: int
     last: int
     wall_us: int
+    at_us: int = 0
 
 
 class Stored(Struct, frozen=True, tag="stored"):
@@ -57,6 +59,8 @@ class Picture(Struct, frozen=True, tag="picture"):
     media: UUID
     session: UUID
     sha256: str
+    size_bytes: int
+    captured_us: int
 
 
 class Weighed(Struct, frozen=True, tag="weighed"):
@@ -77,7 +81,29 @@ class BusPoison(Struct, frozen=True, tag="bus_poison"):
     is_confirmed: bool
 
 
-Line = Offered | Stored | Said | Heard | Picture | Weighed | BusPoison
+class Filled(Struct, frozen=True, tag="filled"):
+    """The disk under a node's spool was full for this time: what it gave up then for lack of space is explained."""
+
+    device: str
+    began_us: int
+    ended_us: int
+
+
+class SetBack(Struct, frozen=True, tag="set_back"):
+    """A node's disk was set back. Samples `first` to `last` were on that disk alone, and are gone with it."""
+
+    device: str
+    first: int
+    last: int
+
+
+class BusLost(Struct, frozen=True, tag="bus_lost"):
+    """RabbitMQ lost its disk: poison that was published before may be there or not."""
+
+    at_us: int
+
+
+Line = Offered | Stored | Said | Heard | Picture | Weighed | BusPoison | Filled | SetBack | BusLost
 
 _LINES = msgspec.json.Decoder[Line](Line)
 

@@ -57,8 +57,9 @@ class Node:
     async def _measure(self) -> None:
         while not self._is_over.is_set():
             self._owed = min(self._owed + self._rate * TICK_SECONDS, self._rate * 2)
-            wall_us = to_us(self._clock.now()) + int(self._clock_seconds * 1_000_000)
-            offer = self.samples.measure(int(self._owed), wall_us)
+            at_us = to_us(self._clock.now())
+            wall_us = at_us + int(self._clock_seconds * 1_000_000)
+            offer = self.samples.measure(int(self._owed), wall_us, at_us)
             if offer is not None:
                 self._owed -= offer.last - offer.first + 1
                 self._ledger.note(offer)

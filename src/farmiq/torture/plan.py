@@ -1,6 +1,6 @@
 """Which faults hit what, when and for how long. Pure: the same seed, length and targets give the same plan."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
@@ -11,6 +11,7 @@ DAY: Final = 24 * HOUR
 # Jumps of a node's clock, in seconds from the right time, and two that name a date whatever the time is.
 CLOCK_1970: Final = -56 * 365 * DAY
 CLOCK_2038: Final = 12 * 365 * DAY
+TIER_JUMPS: Final = (-365 * DAY, -DAY, -600.0, 600.0, DAY, 365 * DAY)
 CLOCK_JUMPS: Final = (-1.0, 1.0, -HOUR, HOUR, -365 * DAY, CLOCK_1970, CLOCK_2038, 0.0)
 
 AT_ONCE_MAX: Final = 4
@@ -32,6 +33,12 @@ class Kind(StrEnum):
     DISK_FULL = "disk-full"
     STORM = "storm"  # everything said lately, ten times over, shuffled
     CLOCK = "clock"
+    REGISTER = "register"  # a device is taken out of the edge's register, or named in another barn, and put back
+    CLOUD_RESEND = "cloud-resend"  # every edge is to send again what the cloud has acknowledged
+    RABBIT_LOST = "rabbit-lost"  # RabbitMQ loses its disk, and every edge is to send again
+    DISK_BACK = "disk-back"  # a node's spool is set back to an earlier copy
+    CLOCK_EDGE = "clock-edge"  # the wall clock of every service of the edge jumps, and is right again
+    CLOCK_CLOUD = "clock-cloud"
     POISON_MQTT = "poison-mqtt"
     POISON_BUS = "poison-bus"
     # Neighbours with credentials of their own: `strangers.py` says what each of them tries.
@@ -47,7 +54,10 @@ LINK_KINDS: Final = frozenset({Kind.CUT, Kind.HALF_OPEN, Kind.SLOW, Kind.RESET, 
 STRANGER_KINDS: Final = frozenset(
     {Kind.SHARE_GROUP, Kind.FOREIGN_EDGE, Kind.ID_CLASH, Kind.SAMPLE_ID_CLASH, Kind.FLOOD, Kind.RETAINED}
 )
-AT_ANY_TIME: Final = frozenset({Kind.CLOCK, Kind.POISON_MQTT, Kind.POISON_BUS}) | STRANGER_KINDS
+TIER_CLOCKS: Final = frozenset({Kind.CLOCK_EDGE, Kind.CLOCK_CLOUD})
+ON_REQUEST: Final = frozenset({Kind.RABBIT_LOST, Kind.DISK_BACK}) | TIER_CLOCKS
+"""They come only where they are asked for."""
+AT_ANY_TIME: Final = frozenset({Kind.CLOCK, Kind.CLOUD_RESEND, Kind.POISON_MQTT, Kind.POISON_BUS}) | STRANGER_KINDS
 """They take nothing away from anybody, so that there is nothing to recover from."""
 
 WEIGHTS: Final[Mapping[Kind, int]] = {
@@ -62,6 +72,12 @@ WEIGHTS: Final[Mapping[Kind, int]] = {
     Kind.DISK_FULL: 3,
     Kind.STORM: 5,
     Kind.CLOCK: 7,
+    Kind.REGISTER: 5,
+    Kind.CLOUD_RESEND: 1,
+    Kind.RABBIT_LOST: 1,
+    Kind.DISK_BACK: 2,
+    Kind.CLOCK_EDGE: 2,
+    Kind.CLOCK_CLOUD: 2,
     Kind.POISON_MQTT: 6,
     Kind.POISON_BUS: 4,
     Kind.SHARE_GROUP: 4,
@@ -80,6 +96,10 @@ SECONDS: Final[Mapping[Kind, tuple[float, float]]] = {
     Kind.RESET: (0.5, 3.0),
     Kind.SLICED: (1.0, 5.0),
     Kind.DISK_FULL: (1.0, 5.0),
+    Kind.REGISTER: (2.0, 6.0),
+    Kind.DISK_BACK: (2.0, 6.0),
+    Kind.CLOCK_EDGE: (2.0, 6.0),
+    Kind.CLOCK_CLOUD: (2.0, 6.0),
     Kind.SHARE_GROUP: (1.0, 5.0),
 }
 
@@ -93,6 +113,8 @@ class Targets:
     nodes: Sequence[str]
     small_disks: Sequence[str]  # nodes whose spool is on a disk that can be filled
     bus_events: Sequence[str]  # event types under which poison may come on the bus
+    registered: Sequence[str] = ()  # devices that may be taken out of the register
+    forwarders: Sequence[str] = ()  # of the processes, those whose spool may be set back
     strangers: Sequence[str] = ()  # devices that are nobody's friend; without them there is no other stranger either
 
     def of(self, kind: Kind) -> Sequence[str]:
@@ -104,6 +126,12 @@ class Targets:
             Kind.IMMEDIATE_STOP: [name for name in self.processes if name == "postgres"],
             Kind.DISK_FULL: self.small_disks,
             Kind.CLOCK: self.nodes,
+            Kind.REGISTER: self.registered,
+            Kind.CLOUD_RESEND: ["cloud"],
+            Kind.CLOCK_EDGE: ["edge"],
+            Kind.CLOCK_CLOUD: ["cloud-services"],
+            Kind.RABBIT_LOST: [name for name in self.processes if name == "rabbitmq"],
+            Kind.DISK_BACK: [name for name in self.processes if name in self.forwarders],
             Kind.POISON_BUS: self.bus_events,
             Kind.SHARE_GROUP: self.strangers,
             Kind.FLOOD: self.strangers,
@@ -128,10 +156,11 @@ class Fault:
         return self.at_seconds + self.seconds
 
 
-def make_plan(seed: int, seconds: float, count: int, targets: Targets) -> list[Fault]:
-    """`count` faults within `seconds`, in order. Every kind that has a target comes before any comes twice."""
+def make_plan(seed: int, seconds: float, count: int, targets: Targets, also: Set[Kind] = frozenset()) -> list[Fault]:
+    """`count` faults within `seconds`, in order. Every kind that has a target comes before any comes twice; of those on request,
+    only the ones that are `also` wanted."""
     rng = Random(seed)  # noqa: S311 - a plan that can be repeated, not a secret
-    kinds = [kind for kind in Kind if targets.of(kind)]
+    kinds = [kind for kind in Kind if targets.of(kind) and (kind not in ON_REQUEST or kind in also)]
     wanted = _kinds_in_order(rng, kinds, count, targets)
     pace = seconds / count if count else 0.0
     under_way = _UnderWay()
@@ -167,7 +196,8 @@ def _kinds_in_order(rng: Random, kinds: list[Kind], count: int, targets: Targets
 def _fault(rng: Random, number: int, at_seconds: float, kind: Kind, names: Sequence[str]) -> Fault:
     target = rng.choice(list(names))
     seconds = round(rng.uniform(*SECONDS[kind]), 3) if kind in SECONDS else 0.0
-    jump = rng.choice(CLOCK_JUMPS) if kind is Kind.CLOCK else 0.0
+    jumps = TIER_JUMPS if kind in TIER_CLOCKS else CLOCK_JUMPS if kind is Kind.CLOCK else (0.0,)
+    jump = rng.choice(jumps) if len(jumps) > 1 else 0.0
     return Fault(number, at_seconds, kind, target, seconds, jump)
 
 

@@ -10,7 +10,7 @@ import asyncpg
 
 from farmiq.kit.amqp_channel import BusAway
 from farmiq.torture.bus import depths, waiting_queues
-from farmiq.torture.farm import Farm
+from farmiq.torture.farm import STATION, Farm
 
 LOOK_SECONDS = 0.25
 
@@ -22,6 +22,9 @@ _TRANSFERS = (
 _LOOKS = "SELECT state, count(*) AS rows FROM inference_jobs WHERE state <> 'done' AND requested_at < $1 GROUP BY state"
 _PICTURES = """SELECT 'not verified' AS state, count(*) AS rows FROM media_objects
                 WHERE state = 'presigned' AND announced_at < $1 HAVING count(*) > 0"""
+_SESSIONS = f"""SELECT 'not told to the cloud' AS state, count(*) AS rows FROM weight_sessions
+                WHERE device_id = '{STATION}' AND created_at < $1 AND status <> 'created'
+                  AND (told_digest IS NULL OR look_at IS NOT NULL) HAVING count(*) > 0"""  # noqa: S608 - our own constant
 # A lease that is over is nobody's: whoever looks for such rows had time enough to find them.
 _STUCK = """
 SELECT 'sync_outbox' AS place, id::text AS row FROM sync_outbox
@@ -36,6 +39,9 @@ SELECT 'inference_jobs', id::text FROM inference_jobs
 _HIGHEST = (
     "SELECT device_id, max(upper(received)) - 1 AS last FROM streams WHERE device_id = ANY($1) GROUP BY device_id"
 )
+# Of a node whose disk was set back, whose sequences are no longer the numbers of its samples.
+_HIGHEST_VALUE = """SELECT device_id, max(metric_value)::bigint AS last FROM telemetry_raw
+                     WHERE device_id = ANY($1) AND stream_id IS NOT NULL GROUP BY device_id"""
 _GAPS = """SELECT device_id, stream_id, received + lost AS covered FROM streams
             WHERE (SELECT count(*) FROM unnest(received + lost)) <> 1 OR lower(received + lost) <> 1"""
 
@@ -69,9 +75,9 @@ async def until(condition: Callable[[], Awaitable[bool]], seconds_max: float) ->
         await asyncio.sleep(LOOK_SECONDS)
 
 
-async def has_fresh(farm: Farm, taken: dict[str, int]) -> bool:
+async def has_fresh(farm: Farm, taken: dict[str, int], *, is_set_back: bool = False) -> bool:
     """A sample of each node is in the cloud that was taken after `taken` were."""
-    rows = await farm.fetch("cloud", _HIGHEST, list(taken))
+    rows = await farm.fetch("cloud", _HIGHEST_VALUE if is_set_back else _HIGHEST, list(taken))
     highest = {row["device_id"]: row["last"] for row in rows}
     return all(highest.get(device, 0) > count for device, count in taken.items())
 
@@ -84,6 +90,7 @@ async def leftovers(farm: Farm, before: datetime) -> list[str]:
         ("picture transfers", _TRANSFERS),
         ("inference jobs", _LOOKS),
         ("pictures", _PICTURES),
+        ("sessions", _SESSIONS),
     ):
         rows = await farm.fetch("edge", query, before)
         found += [f"{place}: {row['rows']} {row[0]}" for row in rows]

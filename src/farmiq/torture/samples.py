@@ -11,6 +11,8 @@ from farmiq.device.handover import ChannelName, Hello, Position, Row
 from farmiq.torture.ledger import TICK_US, Offered
 
 CHANNELS = 8
+METRIC, UNIT = "torture", "n"
+TIME_QUALITY = 2
 ROWS_MAX = 4000
 """In one message: a whole number of ticks, and well below what the socket takes."""
 WAITING_MAX = 40_000
@@ -18,7 +20,7 @@ WAITING_MAX = 40_000
 
 
 def channel_names() -> list[ChannelName]:
-    return [ChannelName("torture", "n", f"s{number}") for number in range(CHANNELS)]
+    return [ChannelName(METRIC, UNIT, f"s{number}") for number in range(CHANNELS)]
 
 
 def sensor_of(number: int) -> str:
@@ -43,7 +45,7 @@ class Boot:
 
     def row(self, number: int, wall_us: int) -> Row:
         tick, channel = divmod(number - 1 - self.before, CHANNELS)
-        return wall_us, (tick + 1) * TICK_US, channel, 2, float(number)
+        return wall_us, (tick + 1) * TICK_US, channel, TIME_QUALITY, float(number)
 
 
 def wall_us_of(offer: Offered, number: int) -> int:
@@ -78,12 +80,12 @@ class Samples:
     def reboot(self, boot_id: UUID) -> None:
         self._next_boot = boot_id
 
-    def measure(self, count: int, wall_us: int) -> Offered | None:
+    def measure(self, count: int, wall_us: int, at_us: int = 0) -> Offered | None:
         """The next `count` samples, or as many as make whole ticks. None: the node has no room for more."""
         whole = min(count, ROWS_MAX) // CHANNELS * CHANNELS
         if not whole or self.is_rebooting or self.waiting + whole > WAITING_MAX:
             return None
-        offer = Offered(self._device, self.taken + 1, self.taken + whole, wall_us)
+        offer = Offered(self._device, self.taken + 1, self.taken + whole, wall_us, at_us)
         self._waiting.append(offer)
         self.taken += whole
         return offer

@@ -12,9 +12,9 @@ from farmiq.kit.clock import Clock
 from farmiq.kit.ids import new_id
 from farmiq.torture import poison
 from farmiq.torture.ledger import LedgerWriter, Said
+from farmiq.torture.samples import METRIC, UNIT
 from farmiq.torture.telling import Login, TellingDevice
 
-METRIC = "torture"
 DOOR = "door.opened"
 STORM_TIMES = 10
 EVENT_EVERY = 10
@@ -65,7 +65,7 @@ class Sensor:
         for wrong in poison.readable(self._now_us()):
             group.create_task(self._say_wrong(dict(wrong)))
         good = poison.envelope(
-            self._login, new_id(), event_types.TELEMETRY_READING, self._now_us(), {"value": 1.0, "unit": "n"}
+            self._login, new_id(), event_types.TELEMETRY_READING, self._now_us(), {"value": 1.0, "unit": UNIT}
         )
         group.create_task(self.telling.shout([(self._reading_topic, text) for text in poison.unreadable(good)]))
 
@@ -75,7 +75,7 @@ class Sensor:
         is_event = self._count % EVENT_EVERY == 0
         kind = DOOR if is_event else event_types.TELEMETRY_READING
         said = Said(self._login.device_id, new_id(), kind, at_us, value=number)
-        payload = {"number": number} if is_event else {"value": number, "unit": "n"}
+        payload = {"number": number} if is_event else {"value": number, "unit": UNIT}
         message = poison.envelope(self._login, said.event_id, kind, at_us, payload)
         topic = self._event_topic if is_event else self._reading_topic
         await self.telling.tell(said, topic, msgspec.json.encode(message))
@@ -83,7 +83,7 @@ class Sensor:
     async def _say_wrong(self, wrong: dict[str, object]) -> None:
         kind, at_us = event_types.TELEMETRY_READING, self._now_us()
         said = Said(self._login.device_id, new_id(), kind, at_us, is_poison=True)
-        good = poison.envelope(self._login, said.event_id, kind, at_us, {"value": 1.0, "unit": "n"})
+        good = poison.envelope(self._login, said.event_id, kind, at_us, {"value": 1.0, "unit": UNIT})
         await self.telling.tell(said, self._reading_topic, msgspec.json.encode(good | wrong))
 
     def _now_us(self) -> int:

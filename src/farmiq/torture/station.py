@@ -5,6 +5,7 @@ import hashlib
 import io
 from collections.abc import Mapping
 from random import Random
+from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -22,6 +23,8 @@ from farmiq.torture.poison import envelope
 from farmiq.torture.telling import Login, TellingDevice
 
 PICTURES = 2
+BATCH = "torture"
+JPEG: Final = "image/jpeg"
 AT_ONCE_MAX = 4
 HTTP_SECONDS_MAX = 15.0
 AGAIN_SECONDS = 1.0
@@ -63,7 +66,7 @@ class Station:
         self._at_work += 1
         try:
             session, weight_kg = new_id(), round(self._rng.uniform(25, 110), 2)
-            await self._tell(session, event_types.SESSION_CREATED, {"batch_id": "torture"})
+            await self._tell(session, event_types.SESSION_CREATED, {"batch_id": BATCH})
             await self._tell(session, event_types.WEIGHT_RECORDED, {"weight_kg": weight_kg}, value=weight_kg)
             media = [await self._picture(session) for _ in range(PICTURES)]
             finalized = {"image_count": PICTURES, "final_weight_kg": weight_kg}
@@ -76,23 +79,25 @@ class Station:
     async def _picture(self, session: UUID) -> UUID:
         body = await asyncio.to_thread(_jpeg, self._rng.randrange(1 << 30))
         sha256 = hashlib.sha256(body).hexdigest()
-        media = await self._upload(session, body, sha256)
-        self._ledger.note(Picture(media, session, sha256))
-        captured = {"media_id": str(media), "content_type": "image/jpeg", "size_bytes": len(body), "sha256": sha256}
+        media, captured_us = await self._upload(session, body, sha256)
+        self._ledger.note(Picture(media, session, sha256, len(body), captured_us))
+        captured = {"media_id": str(media), "content_type": JPEG, "size_bytes": len(body), "sha256": sha256}
         await self._tell(session, event_types.IMAGE_CAPTURED, captured, media=media)
         self.pictures += 1
         return media
 
-    async def _upload(self, session: UUID, body: bytes, sha256: str) -> UUID:
-        """A URL whose PUT was not answered is tried again: the store takes the bytes once, and then says that it has them."""
+    async def _upload(self, session: UUID, body: bytes, sha256: str) -> tuple[UUID, int]:
+        """A URL whose PUT was not answered is tried again: the store takes the bytes once, and then says that it has them.
+        Returns the picture's id and the time under which it was announced."""
         while True:
+            request = self._request(session, len(body), sha256)
             try:
-                answer = await asyncio.to_thread(self._media.presign, self._request(session, len(body), sha256))
+                answer = await asyncio.to_thread(self._media.presign, request)
                 await self._put(answer.upload_url, answer.required_headers, body)
             except (EdgeAway, UrlRefused, PictureRefused):
                 await asyncio.sleep(AGAIN_SECONDS)
             else:
-                return answer.media_id
+                return answer.media_id, to_us(request.captured_at)
 
     async def _put(self, url: str, headers: dict[str, str], body: bytes) -> None:
         while True:
@@ -108,7 +113,7 @@ class Station:
             station_id=self._login.device_id,
             session_id=session,
             captured_at=self._clock.now(),
-            content_type="image/jpeg",
+            content_type=JPEG,
             content_length=size,
             sha256=sha256,
         )

@@ -69,12 +69,19 @@ async def test_a_restored_cloud_takes_again_what_it_had_seen_since_the_backup(
     await store_all(cloud_pool, *packs[1:])
     await cloud_pool.expire_connections()
 
+    # promise-cloud 7: the replaced database began its epoch on a machine whose clock was ahead, after the backup was taken.
+    ahead = await cloud_pool.fetchval(
+        "UPDATE edge_answers SET began_at = now() + interval '5 hours' RETURNING began_at"
+    )
+    await cloud_pool.expire_connections()
+
     restored = await restore(place, tmp_path / "backup", quietly, is_replacing=True)
 
     async with cloud_pool.acquire() as connection:
         epoch = await load_epoch(connection)
         assert epoch.epoch == restored.life.epoch != before.epoch
-        assert epoch.began_at > before.began_at
+        # Edges of 0.1.0 go by this time.
+        assert epoch.began_at > ahead > before.began_at
         assert epoch.resend_since == manifest.database.taken_at - MARGIN
         # What the edge had heard by then, although this database never said it.
         answered = await answer(connection, HeardAnswer(epoch=before.epoch, answer=7, token=1))

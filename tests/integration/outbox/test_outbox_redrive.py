@@ -6,7 +6,7 @@ from farmiq.kit.ids import new_id
 from farmiq.kit.postgres import Pool
 from farmiq.outbox.claim import claim
 from farmiq.outbox.redrive import DeadLetters, count_dead_letters, redrive, unclaim
-from farmiq.outbox.retire import START, retire
+from farmiq.outbox.retire import START, Retention, retire
 from farmiq.outbox.settle import settle
 from farmiq.outbox.verdicts import Failure, RetryPolicy, acked, failed
 from support.outbox_rows import count_by_status, fill_outbox, outbox_row
@@ -124,7 +124,7 @@ async def test_only_old_acknowledged_rows_are_retired(pool: Pool) -> None:
         await connection.execute("UPDATE sync_outbox SET updated_at = now() WHERE id = $1", recent)
 
         removed, after, pages = 0, START, 0
-        while (page := await retire(connection, after, retention_days=30, limit=2)).last_id is not None:
+        while (page := await retire(connection, after, Retention(30, 30), limit=2)).last_id is not None:
             removed, after, pages = removed + page.removed, page.last_id, pages + 1
     assert (removed, pages) == (2, 4)
     assert await count_by_status(pool) == {"dlq": 2, "pending": 1, "claimed": 1, "acked": 1}

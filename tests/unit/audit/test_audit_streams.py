@@ -115,6 +115,12 @@ CASES = {
         captured=1_000_000,
         bus_messages=1,
     ),
+    "what a person discarded in the cloud is declared there": Case(
+        replace(READING, packs=Packs(waiting=[(71, 81)]), cloud=TierCoverage([(1, 61)], [(61, 71)])),
+        60,
+        lost=10,
+        in_flight={"edge_outbox": 10, "node_spool": 20},
+    ),
     "a loss that the cloud was never told of": Case(
         replace(
             READING,

@@ -1,38 +1,44 @@
 from collections import Counter
+from dataclasses import fields
 
 import pytest
 
-from farmiq.cli.torture import repeated
+from farmiq.cli.errors import BadUsage
+from farmiq.cli.torture import on_request, repeated
 from farmiq.cli.torture_report import Lines, as_data, as_text, line_of
 from farmiq.torture.campaign import Result, Standing, Wishes
 from farmiq.torture.generators import Progress
-from farmiq.torture.judge import Tally
-from farmiq.torture.plan import Targets, make_plan
+from farmiq.torture.holdings import Verdicts
+from farmiq.torture.judge import WRONG, Tally
+from farmiq.torture.plan import Kind, Targets, make_plan
 from farmiq.torture.recovery import Recovery
 
 WELL = Recovery(healthy_seconds=1.0, fresh_seconds=2.0, drained_seconds=3.0)
 
 
 def result(**changes: object) -> Result:
-    fields: dict[str, object] = {
+    given: dict[str, object] = {
         "seed": 7,
         "planned": 3,
         "inflicted": Counter({"kill": 2, "cut": 1}),
-        "samples": Tally(accepted=100, stored=100),
+        "cloud": Verdicts(samples=Tally(accepted=100, stored=100)),
         "recovery": WELL,
         "is_all_acknowledged": True,
         "audit": "balanced",
     }
-    return Result(**(fields | changes))  # type: ignore[arg-type]  # each by its name
+    return Result(**(given | changes))  # type: ignore[arg-type]  # each by its name
 
 
 def test_a_campaign_passes_only_when_nothing_at_all_is_wrong() -> None:
     assert result().has_passed
-    for name in ("samples", "events", "sessions", "pictures", "poison"):
-        for wrong in ("lost", "unexplained", "duplicated", "altered", "never_sent"):
-            tally = Tally()
-            tally.blame(wrong, "one")
-            assert not result(**{name: tally}).has_passed
+    for wrong in WRONG:
+        tally = Tally()
+        tally.blame(wrong, "one")
+        assert not result(poison=tally).has_passed
+        for field in fields(Verdicts):
+            verdicts = Verdicts(**{field.name: tally})
+            assert not result(cloud=verdicts).has_passed
+            assert not result(edge=verdicts).has_passed
     assert not result(recovery=Recovery(1.0, None, 3.0)).has_passed
     assert not result(recovery=Recovery(1.0, 2.0, None)).has_passed
     assert not result(recovery=Recovery(1.0, 2.0, 3.0, left=["outbox: 3 pending"])).has_passed
@@ -45,7 +51,7 @@ def test_a_campaign_passes_only_when_nothing_at_all_is_wrong() -> None:
 def test_the_verdict_names_the_seed_the_figures_and_what_was_wrong() -> None:
     lost = Tally(accepted=10, stored=9)
     lost.blame("lost", "torture-1 5 to 5")
-    text = as_text(result(samples=lost, passed_over=1, left_out=["disk-full: no"]))
+    text = as_text(result(cloud=Verdicts(samples=lost), passed_over=1, left_out=["disk-full: no"]))
     assert "seed 7: 3 faults" in text
     assert "1 passed over" in text
     assert "disk-full: no" in text
@@ -60,6 +66,7 @@ def test_the_data_has_the_verdict_and_the_sums() -> None:
     assert (data["seed"], data["faults"], data["passed"]) == (7, 3, True)
     assert data["inflicted"] == {"kill": 2, "cut": 1}
     assert data["samples"]["accepted"] == 100
+    assert data["edge"]["samples"]["accepted"] == 0
 
 
 def test_a_line_says_how_far_it_is() -> None:
@@ -96,3 +103,11 @@ def test_the_line_that_repeats_a_campaign_says_all_that_its_plan_depends_on(minu
     told = dict(zip(words[::2], words[1::2], strict=True))
     assert (told["--seed"], told["--faults"], told["--nodes"], told["--rate"]) == ("7", "200", "5", "400")
     assert plan_of(told) == plan_of(given)
+
+
+def test_a_kind_on_request_is_a_part_of_the_line_that_repeats_it() -> None:
+    also = on_request(["rabbit-lost", "disk-back"])
+    assert also == {Kind.RABBIT_LOST, Kind.DISK_BACK}
+    assert repeated(Wishes(7, 200, 60.0, 400.0, 5, also=also)).endswith(" --also disk-back --also rabbit-lost")
+    with pytest.raises(BadUsage, match="kill"):
+        on_request(["kill"])

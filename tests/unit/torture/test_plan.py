@@ -6,6 +6,7 @@ from farmiq.torture.plan import (
     AT_ANY_TIME,
     AT_ONCE_MAX,
     LINK_KINDS,
+    ON_REQUEST,
     SECONDS,
     STRANGER_KINDS,
     Fault,
@@ -21,13 +22,22 @@ FARM = Targets(
     nodes=["node-a", "node-b"],
     small_disks=["node-a"],
     bus_events=["ingest", "kpi"],
+    registered=["sensor", "node-a", "node-b"],
+    forwarders=["forwarder-a"],
     strangers=["near", "far"],
 )  # fmt: skip
 SEEDS = range(20)
+USUAL = set(Kind) - ON_REQUEST
 
 
-def plan(seed: int = 7, seconds: float = 600.0, count: int = 400, targets: Targets = FARM) -> list[Fault]:
-    return make_plan(seed, seconds, count, targets)
+def plan(
+    seed: int = 7,
+    seconds: float = 600.0,
+    count: int = 400,
+    targets: Targets = FARM,
+    also: frozenset[Kind] = frozenset(),
+) -> list[Fault]:
+    return make_plan(seed, seconds, count, targets, also)
 
 
 def test_the_same_seed_is_the_same_plan_and_another_one_is_not() -> None:
@@ -48,14 +58,20 @@ def test_faults_come_in_order_within_their_time(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_kind_and_every_target_is_hit(seed: int) -> None:
     faults = plan(seed)
-    assert {fault.kind for fault in faults} == set(Kind)
+    assert {fault.kind for fault in faults} == USUAL
+    assert {fault.target for fault in faults if fault.kind is Kind.REGISTER} <= set(FARM.registered)
     assert {fault.target for fault in faults if fault.kind is Kind.KILL} == set(FARM.processes)
     assert {fault.target for fault in faults if fault.kind in LINK_KINDS} == set(FARM.links)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_short_campaign_has_one_of_each_kind_too(seed: int) -> None:
-    assert {fault.kind for fault in make_plan(seed, 40, 2 * len(Kind), FARM)} == set(Kind)
+    assert {fault.kind for fault in make_plan(seed, 40, 2 * len(Kind), FARM)} == USUAL
+
+
+@pytest.mark.parametrize("kind", sorted(ON_REQUEST))
+def test_a_kind_on_request_comes_where_it_is_asked_for(kind: Kind) -> None:
+    assert {fault.kind for fault in plan(also=frozenset({kind}))} == USUAL | {kind}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -92,4 +108,4 @@ def test_strangers_attack_with_their_own_login_or_choose_a_node(seed: int) -> No
 def test_what_has_no_target_is_left_out() -> None:
     bare = Targets(processes=["mosquitto"], links=[], nodes=["node-a"], small_disks=[], bus_events=[])
     kinds = {fault.kind for fault in plan(targets=bare)}
-    assert kinds == {Kind.KILL, Kind.PAUSE, Kind.STORM, Kind.CLOCK, Kind.POISON_MQTT}
+    assert kinds == {Kind.KILL, Kind.PAUSE, Kind.STORM, Kind.CLOCK, Kind.CLOUD_RESEND, Kind.POISON_MQTT}

@@ -67,8 +67,8 @@ FROM cloud_identity, edges, unnest(tenant_ids) AS tenant_id WHERE revoked_at IS 
 # An edge that was away during the epoch in which the backup was taken needs the earlier of the two.
 _BEGIN: Final = """
 UPDATE cloud_identity SET
-  epoch = gen_random_uuid(), began_at = greatest(clock_timestamp(), began_at + interval '1 microsecond'),
-  resend_since = least($1::timestamptz, resend_since)
+  epoch = gen_random_uuid(), resend_since = least($1::timestamptz, resend_since),
+  began_at = greatest(clock_timestamp(), greatest(began_at, $2::timestamptz) + interval '1 microsecond')
 RETURNING epoch, began_at, resend_since
 """
 _BEGIN_FOR_EDGES: Final = f"""
@@ -144,9 +144,14 @@ async def count_of(connection: Connection, tenant_id: str, edge_cluster_id: str,
 
 
 def is_known(heard: HeardAnswer, answered: int, tokens: Sequence[int]) -> bool:
-    """Whether this database has given that very answer. Of one that it has no token of any more, nobody knows."""
+    """Whether this database has given that answer.
+
+    It no longer has the token of one that lies far back: then the request was long on its way, past others of the same edge. Had
+    this database gone back, the first of those would have named an answer that is not counted here."""
     place = len(tokens) - 1 - (answered - heard.answer)
-    return 0 <= place < len(tokens) and tokens[place] == heard.token
+    if place < 0:
+        return len(tokens) == ANSWER_TOKENS_MAX
+    return place < len(tokens) and tokens[place] == heard.token
 
 
 async def number_answer(
@@ -175,11 +180,22 @@ async def current_epoch(connection: Connection) -> UUID | None:
     return (await load_epoch(connection)).epoch
 
 
-async def begin(connection: Connection, resend_since: datetime, tenant_id: str | None = None) -> Begun:
-    """Edges send again what was acknowledged since then, and for at least a day before now; all edges, or those of a tenant."""
+async def latest_beginning(connection: Connection) -> datetime | None:
+    """When the last epoch began, by the clock of that time. None in a database whose schema is older than epochs."""
+    tables = ("cloud_identity", "edge_answers")
+    there = [name for name in tables if await connection.fetchval("SELECT to_regclass($1) IS NOT NULL", name)]
+    moments = [await connection.fetchval(f"SELECT max(began_at) FROM {name}") for name in there]  # noqa: S608 - the two above
+    return max((moment for moment in moments if moment is not None), default=None)
+
+
+async def begin(
+    connection: Connection, resend_since: datetime, tenant_id: str | None = None, began_after: datetime | None = None
+) -> Begun:
+    """Edges send again what was acknowledged since then, and for at least a day before now; all edges, or those of a tenant.
+    `began_after`: the last epoch of a database that this one replaces."""
     await connection.execute(_KNOW_ALL)
     if tenant_id is None:
-        row = await connection.fetchrow(_BEGIN, resend_since)
+        row = await connection.fetchrow(_BEGIN, resend_since, began_after)
     else:
         row = await connection.fetchrow(
             "SELECT gen_random_uuid() AS epoch, clock_timestamp() AS began_at, $1::timestamptz AS resend_since",

@@ -11,10 +11,10 @@ from farmiq.cloud.telemetry_service.event_store import store_events, store_sync_
 from farmiq.cloud.telemetry_service.measurements import DeclaredLoss, EdgeAggregate
 from farmiq.cloud.telemetry_service.messages import OtherEvent, Said, SyncReport, Weighing
 from farmiq.cloud.telemetry_service.weighing_store import store_weighings
-from farmiq.contracts.telemetry import Lane
+from farmiq.contracts.telemetry import NO_LONGER_AT_EDGE, Lane
 from farmiq.kit.bus_worker import Refusal
 from farmiq.kit.postgres import Connection, Pool
-from farmiq.timeseries.admission import Admission, admit_batches, admit_readings, declare_lost
+from farmiq.timeseries.admission import Admission, admit_batches, admit_readings, declare_lost, declare_missing
 from farmiq.timeseries.delay import last_sample
 from farmiq.timeseries.rollup import Bucket
 from farmiq.timeseries.samples import SingleReading, StreamBatch
@@ -96,4 +96,6 @@ def _device(item: StreamBatch | SingleReading | EdgeAggregate) -> received.Devic
 
 
 async def _declare(connection: Connection, item: DeclaredLoss) -> Admission:
+    if item.loss.reason == NO_LONGER_AT_EDGE:
+        return await declare_missing(connection, item.origin, item.event_id, item.loss)
     return await declare_lost(connection, item.origin, item.event_id, item.loss)

@@ -10,6 +10,7 @@ NODE_CAUSES: Final[dict[str, str]] = {
     "sync_failed": "the node's disk refused after the sample was taken",
     "not_kept": "the edge was restored and the node no longer had it",
     "not_captured": "measured, and the node could not store it in time",
+    "discarded": "a person discarded it as a dead letter of the cloud",
 }
 STATION_CAUSES: Final[dict[str, str]] = {
     "queue_full": "the station's queue of events was full",
@@ -20,6 +21,9 @@ STATION_CAUSES: Final[dict[str, str]] = {
     "damaged": "a file of the station was damaged",
     "not_readable": "not readable: the station has not said why in words that we know",
     "forgotten_by_edge": "the edge was restored and the station no longer had the picture",
+    "picture_refused": "the bytes of the picture were no good, and no better ones came",
+    "picture_missing": "the edge did not have the picture, and nobody brought it again",
+    "discarded": "a person discarded it as a dead letter of the cloud",
 }
 
 

@@ -169,6 +169,14 @@ def send_again(connection: Connection, epoch: UUID, since_us: int) -> int:
     ).rowcount
 
 
+def announcement_of(connection: Connection, picture_id: UUID) -> tuple[int, bytes] | None:
+    """The acknowledged announcement of a picture, while it is kept."""
+    row = connection.execute(
+        "SELECT number, body FROM events WHERE picture_id = ? AND state = 'acked'", (str(picture_id),)
+    ).fetchone()
+    return None if row is None else (int(row[0]), bytes(row[1]))
+
+
 def delete(connection: Connection, numbers: Iterable[int]) -> None:
     connection.executemany("DELETE FROM events WHERE number = ?", ((number,) for number in numbers))
 

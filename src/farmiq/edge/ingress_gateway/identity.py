@@ -6,7 +6,9 @@ from uuid import UUID
 from farmiq.kit.postgres import Connection
 
 _EPOCH: Final = "SELECT epoch FROM edge_identity"
-_ROTATE: Final = "UPDATE edge_identity SET epoch = gen_random_uuid(), changed_at = clock_timestamp() RETURNING epoch"
+_ROTATE: Final = """
+UPDATE edge_identity SET epoch = gen_random_uuid(), changed_at = clock_timestamp(), is_restored = true RETURNING epoch
+"""
 
 
 async def current_epoch(connection: Connection) -> UUID:

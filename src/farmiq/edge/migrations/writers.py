@@ -23,23 +23,23 @@ WRITERS: Final[Writers] = {
         ALL: ("broker_refusals", "ingress_dedupe", "ingress_rejected", "telemetry_agg_unsent"),
     },
     "edge-telemetry-timeseries": {
-        READ: ("streams", "stream_content", "stream_losses", "station_losses", "tenant_erasures"),
+        READ: ("streams", "stream_content", "stream_losses", "station_losses", "sync_state", "tenant_erasures"),
         ADD: ("sync_outbox",),
         UPDATE: ("retired_samples",),
         CHANGE: ("device_liveness", "sensor_liveness"),
         ALL: ("telemetry_raw", "telemetry_raw_default", "telemetry_agg", "telemetry_agg_unsent"),
     },
     "edge-weighvision-session": {
-        READ: ("inference_results", "station_losses", "stream_losses"),
+        READ: ("inference_results", "station_losses", "stream_losses", "sync_state"),
         ADD: ("sync_outbox",),
         CHANGE: ("media_objects",),
         ALL: ("weight_sessions", "session_operations", "session_pictures", "session_results", "session_weights"),
     },
     "edge-media-store": {
-        READ: ("session_operations", "session_results", "session_weights", "inference_results"),
-        ADD: ("sync_outbox", "media_transfers"),
+        READ: ("session_operations", "session_results", "session_weights", "inference_results", "sync_state"),
+        ADD: ("sync_outbox", "station_losses"),
         CHANGE: ("inference_jobs", "weight_sessions", "session_pictures"),
-        ALL: ("media_objects", "media_bytes_of_day", "media_presign_pace"),
+        ALL: ("media_objects", "media_bytes_of_day", "media_presign_pace", "media_transfers"),
     },
     "edge-vision-inference": {
         READ: ("media_objects", "session_operations", "session_weights"),
@@ -48,7 +48,8 @@ WRITERS: Final[Writers] = {
         ALL: ("inference_jobs", "inference_results"),
     },
     "edge-sync-forwarder": {
-        READ: ("media_objects",),
+        READ: ("media_objects", "telemetry_raw", "telemetry_agg", "streams", "stream_losses"),
+        CHANGE: ("outbox_retired", "telemetry_agg_unsent"),
         ALL: ("sync_outbox", "sync_state", "media_transfers"),
     },
 }  # fmt: skip

@@ -33,11 +33,12 @@ class KnownEpoch(Struct, frozen=True):
 
     def after(self, said: CloudEpoch) -> "KnownEpoch":
         """When the cloud has said something under this epoch. An answer in whose row the last one does not stand proves nothing
-        of it: then the last one stays what the next question tells, and the cloud finds out."""
+        of it: then the last one stays what the next question tells, and the cloud finds out. So it has already where the last
+        one lies too far back to be named: it was in the question."""
         if said.answer is None or not said.tokens or said.answer <= self.answer:
             return self
         place = len(said.tokens) - 1 - (said.answer - self.answer)
-        is_confirmed = self.token is None or (place >= 0 and said.tokens[place] == self.token)
+        is_confirmed = self.token is None or place < 0 or said.tokens[place] == self.token
         return KnownEpoch(self.epoch, said.answer, said.tokens[-1]) if is_confirmed else self
 
 

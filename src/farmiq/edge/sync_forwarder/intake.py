@@ -13,7 +13,10 @@ _FOLLOW: Final = """
 INSERT INTO media_transfers (media_id, tenant_id, farm_id, barn_id, device_id, session_id, bucket, object_key, mime_type,
                              size_bytes, sha256, captured_at, trace_id, stored_size_bytes)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-ON CONFLICT (media_id, tenant_id) DO NOTHING
+ON CONFLICT (media_id, tenant_id) DO UPDATE SET
+  state = 'pending', attempt_count = 0, next_attempt_at = clock_timestamp(), last_error_code = NULL, last_error_message = NULL,
+  failed_at = NULL, updated_at = clock_timestamp()
+WHERE media_transfers.state = 'failed'
 """
 # Releases before this one forgot pictures that had been sent for a while, and nobody knows whether the cloud still has them.
 _FOLLOW_AGAIN: Final = """
@@ -26,11 +29,30 @@ FROM media_objects JOIN unnest($1::text[], $2::uuid[]) AS given (tenant_id, id) 
 WHERE state = 'stored'
 ON CONFLICT (media_id, tenant_id) DO NOTHING
 """
-_NOT_IN_CLOUD: Final = """
+_FOLLOW_ALL_AGAIN: Final = _FOLLOW_AGAIN.replace(
+    "JOIN unnest($1::text[], $2::uuid[]) AS given (tenant_id, id) USING (tenant_id, id)\nWHERE",
+    "WHERE tenant_id = $1 AND",
+)
+UNHEARD_HOURS_MAX: Final = 24
+UNSURE: Final = f"""
+({{state}}.cloud_epoch IS NOT NULL AND ({{state}}.resend_to IS NOT NULL OR {{state}}.cloud_heard_at IS NULL
+  OR NOT {{state}}.cloud_heard_at BETWEEN clock_timestamp() - interval '{UNHEARD_HOURS_MAX} hours'
+                                  AND clock_timestamp() + interval '{UNHEARD_HOURS_MAX} hours'))
+"""
+"""Of a row of `sync_state`: nobody knows whether the cloud still has what it acknowledged. One without epochs can't say."""
+_STATES: Final = "SELECT media_id, state FROM media_transfers WHERE media_id = ANY ($1)"
+_GIVE_UP: Final = "DELETE FROM media_transfers WHERE media_id = ANY ($1) AND state IN ('pending', 'failed')"
+_NOT_IN_CLOUD: Final = f"""
 SELECT m.id FROM media_objects AS m
 LEFT JOIN media_transfers AS t ON t.media_id = m.id AND t.tenant_id = m.tenant_id
-WHERE m.id = ANY ($1) AND m.state = 'stored' AND t.state IS DISTINCT FROM 'sent'
+LEFT JOIN sync_state AS s ON s.tenant_id = m.tenant_id
+WHERE m.id = ANY ($1) AND m.state = 'stored' AND (t.state IS DISTINCT FROM 'sent' OR coalesce({UNSURE.format(state="s")}, false))
+"""  # noqa: S608 - a constant
+_REVISION_FLOOR: Final = """
+SELECT is_restored, coalesce(cloud_answer, 0) AS answer, cloud_epoch IS NOT NULL AND cloud_heard_at IS NULL AS is_unheard
+FROM edge_identity LEFT JOIN sync_state ON tenant_id = $1
 """
+_ANY_UNSURE: Final = f"SELECT EXISTS (SELECT FROM sync_state AS s WHERE {UNSURE.format(state='s')})"  # noqa: S608 - as above
 
 
 class PictureToSend(Struct, frozen=True, kw_only=True):
@@ -56,7 +78,8 @@ class PictureToSend(Struct, frozen=True, kw_only=True):
 
 
 async def follow_picture(connection: Connection, picture: PictureToSend) -> None:
-    """The picture follows its `media.stored` to the cloud, once, however often this is called for it.
+    """The picture follows its `media.stored` to the cloud, once, however often this is called for it. One whose transfer was
+    given up, because it was missing here, begins anew.
 
     Wake the forwarder after the commit, as for any event: `outbox.Announcer.announce`.
     """
@@ -79,9 +102,41 @@ async def follow_picture(connection: Connection, picture: PictureToSend) -> None
     )
 
 
+async def follow_all_again(connection: Connection, tenant_id: str) -> int:
+    """As `follow_again`, of all pictures of a tenant."""
+    tag = await connection.execute(_FOLLOW_ALL_AGAIN, tenant_id)
+    return int(tag.rpartition(" ")[2])
+
+
+async def transfers_of(connection: Connection, media_ids: Sequence[UUID]) -> dict[UUID, str]:
+    """The states of these pictures' transfers, of those that have one."""
+    return {row["media_id"]: row["state"] for row in await connection.fetch(_STATES, list(media_ids))}
+
+
+async def give_up_transfers(connection: Connection, media_ids: Sequence[UUID]) -> None:
+    """These pictures were declared lost: there is nothing to send."""
+    await connection.execute(_GIVE_UP, list(media_ids))
+
+
 async def not_in_cloud(connection: Connection, media_ids: Sequence[UUID]) -> set[UUID]:
     """Which of these pictures the cloud does not have, as far as is known: whoever deletes old ones at the edge keeps them."""
     return {row["id"] for row in await connection.fetch(_NOT_IN_CLOUD, list(media_ids))}
+
+
+async def revision_floor(connection: Connection, tenant_id: str) -> int | None:
+    """0 in a database that never was restored. In one that was, a number above every revision that was sent before: the number of
+    the cloud's last answer only grows. None until the cloud has answered this database."""
+    row = await connection.fetchrow(_REVISION_FLOOR, tenant_id)
+    assert row is not None  # noqa: S101 - the migration makes the one row of edge_identity
+    if not row["is_restored"]:
+        return 0
+    return None if row["is_unheard"] else row["answer"] + 1
+
+
+async def is_cloud_unsure(connection: Connection) -> bool:
+    """Whether the cloud may have lost something of any tenant: it has not been heard for a day, or what it lost is still being
+    sent again. Whoever deletes old measurements at the edge keeps them."""
+    return bool(await connection.fetchval(_ANY_UNSURE))
 
 
 async def follow_again(connection: Connection, tenant_ids: Sequence[str], media_ids: Sequence[UUID]) -> int:

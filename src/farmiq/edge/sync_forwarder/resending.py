@@ -1,15 +1,19 @@
 """What the cloud had acknowledged and may have lost is sent again, a page at a time, by whichever replica."""
 
+from datetime import datetime
 from typing import Final
 
 from farmiq.edge.sync_forwarder import store
 from farmiq.edge.sync_forwarder.counters import Counters
 from farmiq.edge.sync_forwarder.delivery import Delivery
+from farmiq.edge.sync_forwarder.intake import follow_all_again
 from farmiq.edge.sync_forwarder.pictures import store as pictures
+from farmiq.edge.telemetry_timeseries.rebuilding import Lost, Position, before, mark_aggregates, rebuild
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.logging import get_logger
-from farmiq.kit.postgres import RETRY, Pool
+from farmiq.kit.postgres import RETRY, Connection, Pool
 from farmiq.outbox.resend import resend
+from farmiq.outbox.retire import SAMPLES, retired_after
 from farmiq.outbox.wakeup import Wakeup
 
 LOOK_SECONDS: Final = 2.0
@@ -26,7 +30,7 @@ async def keep_resending(
     seconds = LOOK_SECONDS
     while await life.pause(seconds):
         try:
-            resent = await resend_page(pool)
+            resent = await resend_page(pool, life.clock.now())
         except RETRY as error:
             log.warning("resending_interrupted", reason=str(error) or type(error).__name__)
             resent = None
@@ -37,23 +41,51 @@ async def keep_resending(
         seconds = LOOK_SECONDS if resent is None else PAGE_PAUSE_SECONDS
 
 
-async def resend_page(pool: Pool) -> int | None:
+async def resend_page(pool: Pool, now: datetime) -> int | None:
     """One page of one tenant; how many events go out again, or None when nobody's are missing."""
     async with pool.acquire() as connection, connection.transaction():
         task = await store.lock_resending(connection)
         if task is None:
             return None
+        if task.rebuilt is not None:
+            return await _rebuild_page(connection, task, task.rebuilt, now)
         page = await resend(
             connection, task.tenant_id, task.after, answers_from=task.answers_from, answers_to=task.answers_to
         )
         if page.last_id is None:
-            # Pictures follow their events, as they did the first time.
-            again = await pictures.send_again_after(connection, task.tenant_id, task.answers_from)
-            await store.end_resending(connection, task.tenant_id)
-            log.info("resending_finished", tenant_id=task.tenant_id, after_answer=task.answers_from, pictures=again)
+            await _after_the_outbox(connection, task)
         else:
             await store.note_resent(connection, task.tenant_id, page.last_id)
         return page.resent
+
+
+async def _after_the_outbox(connection: Connection, task: store.Resending) -> None:
+    """Pictures follow their events, as they did the first time. What the outbox no longer has is made anew."""
+    tenant_id = task.tenant_id
+    again = await pictures.send_again_after(connection, tenant_id, task.answers_from)
+    kinds = await retired_after(connection, tenant_id, task.answers_from)
+    if kinds:
+        again += await follow_all_again(connection, tenant_id)
+    for window in kinds:
+        if window != SAMPLES:
+            await mark_aggregates(connection, tenant_id, window)
+    if SAMPLES in kinds:
+        await store.note_rebuilt(connection, tenant_id, before(""))
+        log.warning("rebuilding_begun", tenant_id=tenant_id, after_answer=task.answers_from, pictures=again)
+    else:
+        await store.end_resending(connection, tenant_id)
+        log.info("resending_finished", tenant_id=tenant_id, after_answer=task.answers_from, pictures=again)
+
+
+async def _rebuild_page(connection: Connection, task: store.Resending, after: Position, now: datetime) -> int:
+    lost = Lost(task.tenant_id, task.cloud_epoch)
+    following, made = await rebuild(connection, lost, after if after.device_id else None, now)
+    if following is None:
+        await store.end_resending(connection, task.tenant_id)
+        log.info("rebuilding_finished", tenant_id=task.tenant_id, after_answer=task.answers_from)
+    else:
+        await store.note_rebuilt(connection, task.tenant_id, following)
+    return made
 
 
 async def ask_epochs(life: Lifetime, pool: Pool, delivery: Delivery, *, every_seconds: float) -> None:

@@ -45,14 +45,11 @@ class Settlement:
         self._counters = counters
         self._rng = rng
         self._well: set[str] = set()
-        self._epochs: dict[str, KnownEpoch] = {}
 
     async def known_epoch(self, tenant_id: str) -> KnownEpoch:
-        """As this replica knows it: what a question sets out under."""
-        if tenant_id not in self._epochs:
-            async with self._pool.acquire() as connection:
-                self._epochs[tenant_id] = await store.known_epoch(connection, tenant_id)
-        return self._epochs[tenant_id]
+        """What a question sets out under. Read each time: another replica may have heard more since."""
+        async with self._pool.acquire() as connection:
+            return await store.known_epoch(connection, tenant_id)
 
     async def write_down(
         self,
@@ -83,13 +80,11 @@ class Settlement:
                         tally=_tally(ours, results, settled),
                     )
                     if said is not None:
-                        known = await _hear(connection, tenant_id, known, asked_under, said)
+                        await _hear(connection, tenant_id, known, asked_under, said)
             except StaleEpochResponse as reason:
                 # The events are still in hand, and go back as they came. The next question is asked under what is known now.
-                self._epochs.pop(tenant_id, None)
                 log.warning("answer_ignored", events=len(ours), reason=str(reason))
                 return
-            self._epochs[tenant_id] = known
             self._note(holding, results, settled)
         acked = {outcome.lease.id for outcome in results if outcome.status == "acked"} & settled
         await self._release_held([event for event in ours if event.id in acked])
@@ -193,21 +188,19 @@ class Settlement:
 
 async def _hear(
     connection: Connection, tenant_id: str, known: KnownEpoch, asked_under: KnownEpoch, said: CloudEpoch
-) -> KnownEpoch:
+) -> None:
     """After the tenant's row is locked. A stale answer settles nothing: its transaction is undone."""
     speaker = judge(known, asked_under, said)
     if speaker is Speaker.STALE:
         raise StaleEpochResponse(f"the cloud answered under epoch {said.epoch}, and {known.epoch} may have followed it")
     if speaker is Speaker.SAME:
-        known = known.after(said)
-        await store.record_heard(connection, tenant_id, said.answer, known)
-        return known
+        await store.record_heard(connection, tenant_id, said.answer, known.after(said))
+        return
     await store.begin_epoch(connection, tenant_id, said)
     if known.epoch is not None:
         log.warning(
             "cloud_epoch_changed", was=str(known.epoch), now=str(said.epoch), resend_after=said.resend_after or 0
         )
-    return KnownEpoch(said.epoch).after(said)
 
 
 def _last_acked(results: Sequence[Outcome]) -> UUID | None:

@@ -10,19 +10,25 @@ from msgspec import Struct
 from farmiq.contracts.sync import CloudEpoch
 from farmiq.edge.sync_forwarder.breaker import Breaker
 from farmiq.edge.sync_forwarder.cloud_epochs import KnownEpoch
+from farmiq.edge.sync_forwarder.intake import UNSURE
+from farmiq.edge.telemetry_timeseries.rebuilding import Position
+from farmiq.kit.due_times import has_gone_by, is_due
 from farmiq.kit.postgres import Connection
+from farmiq.outbox.resend import BEHIND
 
-UNHEARD_SECONDS_MAX: Final = 86_400.0
+REBUILT_WAITING_MAX: Final = 500
+"""Events of a tenant that were sent behind all others and wait: with so many, no more are made anew."""
 
-_BREAKERS: Final = """
-SELECT tenant_id, consecutive_failures, coalesce(paused_until > clock_timestamp(), false) AS is_paused
+_IS_OVER: Final = f"coalesce({is_due('paused_until')}, true)"
+_BREAKERS: Final = f"""
+SELECT tenant_id, consecutive_failures, NOT {_IS_OVER} AS is_paused
 FROM sync_state WHERE tenant_id = ANY ($1)
-"""
+"""  # noqa: S608 - the condition is the constant above
 # Whoever moves `paused_until` on has the probe; the others see a pause. A prober that dies leaves a pause that ends.
-_TAKE_PROBE: Final = """
+_TAKE_PROBE: Final = f"""
 UPDATE sync_state SET paused_until = clock_timestamp() + make_interval(secs => $2)
-WHERE tenant_id = $1 AND ($3 OR coalesce(paused_until <= clock_timestamp(), true))
-"""
+WHERE tenant_id = $1 AND ($3 OR {_IS_OVER})
+"""  # noqa: S608 - as above
 _ANSWERED: Final = """
 INSERT INTO sync_state AS s (tenant_id, last_sent_batch_id, last_acked_event_id, last_acked_at, last_error_code, last_error_at,
                              unreported_sent, unreported_acked, unreported_since)
@@ -56,56 +62,70 @@ UPDATE sync_state AS s SET
   heard_answer = coalesce($4, 0), heard_token = $7,
   resend_from = CASE WHEN due.is_due THEN least(resend_from, coalesce($5, 0)) END,
   resend_to = CASE WHEN due.is_due THEN greatest(resend_to, cloud_answer) END,
-  resend_after = CASE WHEN due.is_due THEN '00000000-0000-0000-0000-000000000000'::uuid END
+  resend_after = CASE WHEN due.is_due THEN '00000000-0000-0000-0000-000000000000'::uuid END,
+  rebuild_device = NULL, rebuild_at = NULL, rebuild_id = NULL
 FROM (SELECT cloud_epoch IS NOT NULL OR resend_to IS NOT NULL OR $6 AS is_due FROM sync_state WHERE tenant_id = $1) AS due
 WHERE s.tenant_id = $1
 """
+# What is made anew takes room: no more of it than the cloud takes.
 _LOCK_RESENDING: Final = """
-SELECT tenant_id, resend_from AS answers_from, resend_to AS answers_to, resend_after AS after FROM sync_state
-WHERE resend_to IS NOT NULL ORDER BY tenant_id LIMIT 1 FOR UPDATE SKIP LOCKED
+SELECT tenant_id, cloud_epoch, resend_from AS answers_from, resend_to AS answers_to, resend_after AS after,
+       rebuild_device, rebuild_at, rebuild_id
+FROM sync_state AS s
+WHERE resend_to IS NOT NULL AND (rebuild_device IS NULL OR $1 > (
+  SELECT count(*) FROM (SELECT FROM sync_outbox AS o WHERE o.status = 'pending' AND NOT o.parked
+                        AND o.tenant_id = s.tenant_id AND o.priority <= $2 LIMIT $1) AS waiting))
+ORDER BY rebuild_device IS NOT NULL, tenant_id LIMIT 1 FOR UPDATE SKIP LOCKED
+"""
+_NOTE_REBUILT: Final = """
+UPDATE sync_state SET rebuild_device = $2, rebuild_at = $3, rebuild_id = $4 WHERE tenant_id = $1
 """
 _NOTE_RESENT: Final = "UPDATE sync_state SET resend_after = $2 WHERE tenant_id = $1"
 _END_RESENDING: Final = """
-UPDATE sync_state SET resend_from = NULL, resend_to = NULL, resend_after = NULL WHERE tenant_id = $1
+UPDATE sync_state SET
+  resend_from = NULL, resend_to = NULL, resend_after = NULL, rebuild_device = NULL, rebuild_at = NULL, rebuild_id = NULL
+WHERE tenant_id = $1
 """
 # A cloud without epochs can't say that it went back.
-_UNSURE: Final = """
-SELECT tenant_id FROM sync_state
-WHERE cloud_epoch IS NOT NULL AND (resend_to IS NOT NULL
-  OR cloud_heard_at IS NULL OR abs(extract(epoch FROM clock_timestamp() - cloud_heard_at)) > $1)
-"""
+# The rows are held: as long as the caller deletes, no epoch begins that wants what it deletes.
+_UNSURE: Final = f"""
+SELECT tenant_id, {UNSURE.format(state="sync_state")} AS is_unsure FROM sync_state ORDER BY tenant_id FOR SHARE
+"""  # noqa: S608 - a constant
+# While events wait, the one probe of a pause asks. A pause that has ended without one has nothing to send.
 _UNHEARD: Final = """
 SELECT tenant_id FROM sync_state
-WHERE cloud_epoch IS NOT NULL AND consecutive_failures = 0
+WHERE cloud_epoch IS NOT NULL AND (consecutive_failures = 0
+  OR NOT coalesce(paused_until BETWEEN clock_timestamp() AND clock_timestamp() + interval '1 day', false))
   AND (cloud_heard_at IS NULL OR abs(extract(epoch FROM clock_timestamp() - cloud_heard_at)) >= $1)
 ORDER BY tenant_id
 """
 # The old values are the report: they are read under the lock that resets them. A tenant whose row is being written just now
 # has its turn at the next look.
-_TAKE_REPORTS: Final = """
+_TAKE_REPORTS: Final = f"""
 WITH due AS (
   SELECT tenant_id, last_sent_batch_id, unreported_sent, unreported_acked FROM sync_state
-  WHERE unreported_since <= clock_timestamp() - make_interval(secs => $1) FOR UPDATE SKIP LOCKED)
+  WHERE {has_gone_by("unreported_since", "make_interval(secs => $1)")} FOR UPDATE SKIP LOCKED)
 UPDATE sync_state AS s SET unreported_sent = 0, unreported_acked = 0, unreported_since = NULL
 FROM due WHERE s.tenant_id = due.tenant_id
 RETURNING due.tenant_id, due.last_sent_batch_id AS batch_id, due.unreported_sent AS sent_count,
           due.unreported_acked AS acked_count
-"""
-_LOCK: Final = """
+"""  # noqa: S608 - as above
+_LOCK: Final = f"""
 INSERT INTO sync_state AS s (tenant_id) VALUES ($1) ON CONFLICT (tenant_id) DO UPDATE SET tenant_id = excluded.tenant_id
-RETURNING consecutive_failures, coalesce(paused_until > clock_timestamp(), false) AS is_paused
-"""
-_PAUSE: Final = """
+RETURNING consecutive_failures, NOT {_IS_OVER} AS is_paused
+"""  # noqa: S608 - as above
+_PAUSE: Final = f"""
 UPDATE sync_state SET
   consecutive_failures = $2, last_sent_batch_id = $4, last_error_code = $5, last_error_at = clock_timestamp(),
   paused_until = CASE WHEN $6 THEN clock_timestamp() + make_interval(secs => $3)
-                 ELSE greatest(paused_until, clock_timestamp() + make_interval(secs => $3)) END
+                 ELSE greatest(CASE WHEN NOT {_IS_OVER} THEN paused_until END,
+                               clock_timestamp() + make_interval(secs => $3)) END
 WHERE tenant_id = $1
-"""
-_NEXT_PROBE: Final = """
+"""  # noqa: S608 - as above
+_NEXT_PROBE: Final = f"""
 SELECT extract(epoch FROM min(paused_until) - clock_timestamp())::float8
-FROM sync_state WHERE paused_until > clock_timestamp()
-"""
+FROM sync_state WHERE NOT {_IS_OVER}
+"""  # noqa: S608 - as above
 _PAUSED: Final = """
 SELECT coalesce(last_error_code, '') AS code, count(*) AS tenants FROM sync_state
 WHERE consecutive_failures > 0 GROUP BY 1
@@ -147,12 +167,22 @@ class Tally(Struct, frozen=True):
 
 class Resending(Struct, frozen=True, kw_only=True):
     """Events that an answer later than `answers_from`, up to `answers_to`, has acknowledged go out again; those with an id up to
-    `after` have been looked at."""
+    `after` have been looked at. `rebuilt`: all of them have, and what the outbox no longer has was made anew up to there."""
 
     tenant_id: str
+    cloud_epoch: UUID
     answers_from: int
     answers_to: int
     after: UUID
+    rebuild_device: str | None = None
+    rebuild_at: datetime | None = None
+    rebuild_id: UUID | None = None
+
+    @property
+    def rebuilt(self) -> Position | None:
+        if self.rebuild_device is None or self.rebuild_at is None or self.rebuild_id is None:
+            return None
+        return Position(self.rebuild_device, self.rebuild_at, self.rebuild_id)
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -219,8 +249,8 @@ async def begin_epoch(connection: Connection, tenant_id: str, said: CloudEpoch) 
 
 async def unsure_tenants(connection: Connection) -> list[str]:
     """Of whom nobody knows whether the cloud still has what it acknowledged: it has not been heard for a day, or it has lost
-    something, and that is still being sent again."""
-    return [row["tenant_id"] for row in await connection.fetch(_UNSURE, UNHEARD_SECONDS_MAX)]
+    something, and that is still being sent again. That stays so until the end of the caller's transaction."""
+    return [row["tenant_id"] for row in await connection.fetch(_UNSURE) if row["is_unsure"]]
 
 
 async def unheard_tenants(connection: Connection, *, seconds: float) -> list[str]:
@@ -230,12 +260,16 @@ async def unheard_tenants(connection: Connection, *, seconds: float) -> list[str
 
 async def lock_resending(connection: Connection) -> Resending | None:
     """Of a tenant that no other replica is at."""
-    row = await connection.fetchrow(_LOCK_RESENDING)
+    row = await connection.fetchrow(_LOCK_RESENDING, REBUILT_WAITING_MAX, BEHIND)
     return None if row is None else Resending(**dict(row.items()))
 
 
 async def note_resent(connection: Connection, tenant_id: str, after: UUID) -> None:
     await connection.execute(_NOTE_RESENT, tenant_id, after)
+
+
+async def note_rebuilt(connection: Connection, tenant_id: str, position: Position) -> None:
+    await connection.execute(_NOTE_REBUILT, tenant_id, position.device_id, position.at, position.row_id)
 
 
 async def end_resending(connection: Connection, tenant_id: str) -> None:

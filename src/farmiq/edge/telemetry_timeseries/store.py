@@ -8,20 +8,24 @@ import asyncpg
 from farmiq.contracts.timestamps import from_us
 from farmiq.edge.telemetry_timeseries.fleet import Fleet, Held
 from farmiq.edge.telemetry_timeseries.liveness import REGULAR_PAUSE, REGULAR_SPAN, Clocks, Signs
+from farmiq.kit.due_times import AHEAD
 from farmiq.kit.postgres import Connection
+from farmiq.timeseries.announcement import TELLING_DUE
 from farmiq.timeseries.rollup import Bucket
 
+# Later than now only after the clock was ahead: from then on it would hide that the device is gone.
+_PAST = f"CASE WHEN known.{{0}} <= $1::timestamptz + {AHEAD} THEN known.{{0}} END"
 # One round trip for devices and sensors. A node whose clock runs ahead would otherwise stay fresh for years after its last
 # sample: what it measured counts as at most a minute newer than its arrival.
-_HEAR = """
+_HEAR = f"""
     WITH sensors AS (
       INSERT INTO sensor_liveness AS known (tenant_id, device_id, metric_type, sensor, last_rx_at, last_sample_ts)
       SELECT tenant_id, device_id, metric, sensor, $1::timestamptz, least(sample_ts, $1::timestamptz + interval '1 minute')
         FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[])
              AS heard (tenant_id, device_id, metric, sensor, sample_ts)
       ON CONFLICT (tenant_id, device_id, metric_type, sensor) DO UPDATE
-         SET last_rx_at = greatest(known.last_rx_at, excluded.last_rx_at),
-             last_sample_ts = greatest(known.last_sample_ts, excluded.last_sample_ts)
+         SET last_rx_at = greatest({_PAST.format("last_rx_at")}, excluded.last_rx_at),
+             last_sample_ts = greatest({_PAST.format("last_sample_ts")}, excluded.last_sample_ts)
     )
     INSERT INTO device_liveness AS known
            (tenant_id, farm_id, barn_id, device_id, last_rx_at, last_sample_ts, said_ts, gone_at, gone_ts,
@@ -37,10 +41,10 @@ _HEAR = """
            AS heard (tenant_id, farm_id, barn_id, device_id, is_alive, sample_ts, said_ts, gone_ts, state, figures)
     ON CONFLICT (device_id) DO UPDATE
        SET tenant_id = excluded.tenant_id, farm_id = excluded.farm_id, barn_id = excluded.barn_id,
-           last_rx_at = greatest(known.last_rx_at, excluded.last_rx_at),
-           last_sample_ts = greatest(known.last_sample_ts, excluded.last_sample_ts),
+           last_rx_at = greatest({_PAST.format("last_rx_at")}, excluded.last_rx_at),
+           last_sample_ts = greatest({_PAST.format("last_sample_ts")}, excluded.last_sample_ts),
            said_ts = greatest(known.said_ts, excluded.said_ts),
-           gone_at = coalesce(excluded.gone_at, known.gone_at),
+           gone_at = coalesce(excluded.gone_at, {_PAST.format("gone_at")}),
            gone_ts = CASE WHEN excluded.gone_at IS NULL THEN known.gone_ts
                           ELSE greatest(known.said_ts, excluded.gone_ts) END,
            reported_state = coalesce(excluded.reported_state, known.reported_state),
@@ -53,7 +57,7 @@ _HEAR = """
            scheduled_at = coalesce(known.scheduled_at, excluded.scheduled_at,
              CASE WHEN excluded.last_rx_at - known.last_rx_at <= $17::interval
                    AND excluded.last_rx_at - known.regular_since >= $18::interval THEN excluded.last_rx_at END)
-"""
+"""  # noqa: S608 - our own constants
 _DEVICES = """
     SELECT device_id, farm_id, barn_id, last_rx_at, last_sample_ts, said_ts, gone_at, gone_ts, reported_state, reported_at,
            status_json, status_at, scheduled_at
@@ -99,22 +103,10 @@ _MARK_UNSENT = """
     ON CONFLICT (tenant_id, device_id, metric_type, "window", bucket_start_at, sensor, unit) DO UPDATE
        SET due_at = known.due_at
 """
-_TAKE_DUE = """
-    WITH due AS (
-      SELECT tenant_id, device_id, metric_type, sensor, unit, "window", bucket_start_at
-        FROM telemetry_agg_unsent
-       WHERE due_at <= $1
-       ORDER BY due_at
-       LIMIT $2
-         FOR UPDATE SKIP LOCKED
-    )
-    DELETE FROM telemetry_agg_unsent AS unsent
-     USING due
-     WHERE (unsent.tenant_id, unsent.device_id, unsent.metric_type, unsent."window", unsent.bucket_start_at,
-            unsent.sensor, unsent.unit)
-         = (due.tenant_id, due.device_id, due.metric_type, due."window", due.bucket_start_at, due.sensor, due.unit)
-    RETURNING due.*
-"""
+_TAKE_DUE = f"""
+    DELETE FROM telemetry_agg_unsent WHERE ctid = ANY ({TELLING_DUE})
+    RETURNING tenant_id, device_id, metric_type, sensor, unit, "window", bucket_start_at
+"""  # noqa: S608 - our own constants
 _BUCKETS = """
     SELECT known.tenant_id, known.farm_id, known.barn_id, known.device_id, known.metric_type, known.sensor, known.unit,
            known."window", known.bucket_start_at, known.bucket_end_at, known.count, known.sum_value, known.min_value,

@@ -1,6 +1,6 @@
 """What happens to sessions by the clock and by people's hands. Each is one transaction."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
@@ -9,6 +9,7 @@ import msgspec
 from farmiq.edge.alerts import Kind, close_alert, raise_alert
 from farmiq.edge.media_store import intake as media
 from farmiq.edge.own_events import append_own, naming
+from farmiq.edge.sync_forwarder.intake import revision_floor
 from farmiq.edge.weighvision_session import store
 from farmiq.edge.weighvision_session.intake import PICTURES_MAX, SESSION_FULL
 from farmiq.edge.weighvision_session.kept import Kept
@@ -24,6 +25,8 @@ from farmiq.timeseries.asking import asking
 
 PAGE_SESSIONS: Final = 200
 INCOMPLETE_KIND: Final[Kind] = "weigh_session_incomplete"
+UNANSWERED: Final = timedelta(seconds=20)
+"""Until a restored edge looks again whether the cloud has answered it."""
 
 log = get_logger(__name__)
 
@@ -136,12 +139,18 @@ def _why_not(picture: object) -> str:
 async def _look(connection: Connection, kept: Kept, now: datetime, patience: Patience) -> Looked:
     session, told = kept.session, kept.told
     judgement = judge(session, kept.heard, kept.incomplete_since, told, now, patience)
-    telling = ending(kept.subject, session, told, await naming(connection)) if judgement.is_to_be_told else None
+    look_at, telling = judgement.look_at, None
+    if judgement.is_to_be_told:
+        floor = await revision_floor(connection, kept.origin.tenant_id)
+        if floor is None:
+            look_at = min(look_at or now + UNANSWERED, now + UNANSWERED)
+        else:
+            telling = ending(kept.subject, session, told, await naming(connection), floor)
     if telling is not None:
         event, told = telling
         await append_ending(connection, event)
     await _alert(connection, kept, judgement)
-    await store.settle(connection, kept, judgement.incomplete_since, judgement.look_at, told, now)
+    await store.settle(connection, kept, judgement.incomplete_since, look_at, told, now)
     was, is_now = kept.incomplete_since is not None, judgement.incomplete_since is not None
     return Looked(1, int(telling is not None), int(is_now and not was), int(was and not is_now))
 

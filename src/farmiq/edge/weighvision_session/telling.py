@@ -1,7 +1,8 @@
 """The outbox events of a session.
 
 What a station said goes on under its own event id, once. How the session ended is told when it is settled, with everything that
-is known by then; should that change later, it is told again with the next revision.
+is known by then; should that change later, it is told again with the next revision. A database that was restored may have told of
+the end before, and knew more or less then: its revisions are above all earlier ones, and their ids follow from what they say.
 """
 
 from datetime import datetime
@@ -56,13 +57,16 @@ def forwarded(event: SessionEvent, session: Session, trace_id: str) -> outbox.Ev
     return None
 
 
-def ending(subject: Subject, session: Session, told: Told | None, names: Naming) -> tuple[outbox.Event, Told] | None:
-    """The end of the session, and what the cloud has then been told. None while there is no end."""
-    revision = 1 if told is None else told.revision + 1
+def ending(
+    subject: Subject, session: Session, told: Told | None, names: Naming, revision_floor: int = 0
+) -> tuple[outbox.Event, Told] | None:
+    """The end of the session, and what the cloud has then been told. None while there is no end. `revision_floor`: 0 in a
+    database that was never restored."""
+    revision = max(revision_floor, 1 if told is None else told.revision + 1)
     payload, digest, ended = ending_of(session, revision), digest_of(session), session.ended
     if payload is None or digest is None or ended is None:
         return None
-    is_first = told is None or told.event_id != ended.event_id
+    is_first = not revision_floor and (told is None or told.event_id != ended.event_id)
     parts = (subject.session_id, revision, digest)
     event_id = (
         ended.event_id

@@ -12,6 +12,8 @@ import pytest_asyncio
 
 from farmiq.edge.media_store import cleanup, store
 from farmiq.edge.media_store.settings import MediaRetentionSettings
+from farmiq.edge.sync_forwarder.intake import follow_all_again
+from farmiq.edge.sync_forwarder.pictures import store as transfers
 from farmiq.kit.clock import Clock
 from farmiq.kit.jobs import Report, Work
 from farmiq.kit.postgres import Pool
@@ -22,6 +24,8 @@ from support.s3 import S3
 
 JPEG = picture()
 LONG_AGO = datetime.now(UTC) - timedelta(days=91)
+FOLLOWING = """media_id, tenant_id, farm_id, barn_id, device_id, session_id, bucket, object_key, mime_type, size_bytes, sha256,
+               captured_at, trace_id, stored_size_bytes"""
 
 
 @pytest_asyncio.fixture
@@ -66,6 +70,43 @@ async def left(pool: Pool, s3: S3) -> set[UUID]:
     keys = {found.key async for found in objects_of(s3).list_objects(s3.bucket, "tenants/")}
     assert keys == {row["object_key"] for row in rows}
     return {row["id"] for row in rows}
+
+
+async def test_a_picture_of_which_nobody_knows_that_the_cloud_has_it_follows_again(
+    edge_pool: Pool, s3: S3, scale: Station
+) -> None:
+    """promise-cloud 1: releases before this one forgot after 30 days that a picture was sent, and the last copy went with it."""
+    media_id = await stored(scale, edge_pool, LONG_AGO)
+    [before] = await edge_pool.fetch(f"DELETE FROM media_transfers RETURNING {FOLLOWING}")  # noqa: S608 - our own constant
+    assert (await run(edge_pool, s3))["held_for_sync"] == 1
+    assert await left(edge_pool, s3) == {media_id}
+    # It is offered to the cloud as it was the first time; the cloud says whether it has it.
+    rows = await edge_pool.fetch(f"SELECT {FOLLOWING} FROM media_transfers WHERE state = 'pending'")  # noqa: S608 - as above
+    assert rows == [before]
+    await edge_pool.execute("UPDATE media_transfers SET state = 'sent', sent_at = now() - interval '60 days'")
+    async with edge_pool.acquire() as connection:
+        assert await transfers.retire(connection, retention_days=30) == 0
+        await edge_pool.execute("DELETE FROM media_transfers")
+        assert await transfers.send_again(connection, [("demo", media_id), ("other", media_id)]) == 1
+        await edge_pool.execute("DELETE FROM media_transfers")
+        assert (await follow_all_again(connection, "other"), await follow_all_again(connection, "demo")) == (0, 1)
+    await edge_pool.execute("UPDATE media_transfers SET state = 'sent', sent_at = now() - interval '60 days'")
+    assert (await run(edge_pool, s3))["deleted"] == 1
+    async with edge_pool.acquire() as connection:
+        assert await transfers.retire(connection, retention_days=30) == 1
+
+
+async def test_no_picture_goes_while_the_cloud_may_have_lost_it(edge_pool: Pool, s3: S3, scale: Station) -> None:
+    """promise-cloud 3: it was sent, and the cloud has not been heard for a day, or gets again what it lost."""
+    media_id = await stored(scale, edge_pool, LONG_AGO)
+    tenant_id = await edge_pool.fetchval("SELECT tenant_id FROM media_objects")
+    await edge_pool.execute("INSERT INTO sync_state (tenant_id, cloud_epoch) VALUES ($1, gen_random_uuid())", tenant_id)
+    for state in ("cloud_heard_at = now() - interval '25 hours'", "cloud_heard_at = now(), resend_to = 9"):
+        await edge_pool.execute(f"UPDATE sync_state SET {state}")  # noqa: S608 - the two above
+        assert (await run(edge_pool, s3))["held_for_sync"] == 1
+    assert await left(edge_pool, s3) == {media_id}
+    await edge_pool.execute("UPDATE sync_state SET resend_to = NULL")
+    assert (await run(edge_pool, s3))["deleted"] == 1
 
 
 async def test_what_is_old_goes_and_what_is_needed_stays(edge_pool: Pool, s3: S3, scale: Station) -> None:

@@ -88,7 +88,7 @@ async def test_what_a_restored_cloud_lacks_is_sent_again_once(
 
         await eventually(resent)
         await eventually(is_over, what="the resending to end")
-        assert await resend_page(edge_pool) is None
+        assert await resend_page(edge_pool, datetime.now(UTC)) is None
     states = {
         row["media_id"]: row["state"] for row in await edge_pool.fetch("SELECT media_id, state FROM media_transfers")
     }
@@ -145,7 +145,7 @@ async def test_no_clock_decides_what_is_sent_again(edge_pool: Pool) -> None:
             "INSERT INTO sync_state (tenant_id, cloud_epoch, cloud_answer) VALUES ('demo', $1, 9)", uuid4()
         )
         await store.begin_epoch(connection, "demo", after(None))
-    while await resend_page(edge_pool) is not None:
+    while await resend_page(edge_pool, datetime.now(UTC)) is not None:
         pass
     rows = {row["id"]: row["status"] for row in await edge_pool.fetch("SELECT id, status FROM sync_outbox")}
     assert {name: {rows[one] for one in some} for name, some in ids.items()} == {name: {"pending"} for name in ids}
@@ -172,7 +172,8 @@ async def test_an_edge_that_has_nothing_to_send_hears_of_it_too(
 
 async def test_what_the_cloud_may_have_lost_is_not_retired(edge_pool: Pool) -> None:
     """promise-cloud 3: it was acknowledged long ago, and nobody has heard since whether the cloud still has it."""
-    retention = next(job for job in jobs({"OUTBOX_RETENTION_DAYS": "7"}) if job.name == "outbox-retention")
+    settings = {"OUTBOX_RETENTION_DAYS": "7", "OUTBOX_EVENT_RETENTION_DAYS": "7"}
+    retention = next(job for job in jobs(settings) if job.name == "outbox-retention")
     await acknowledged(edge_pool, 3, datetime.now(UTC) - timedelta(days=8))
     await edge_pool.execute("INSERT INTO sync_state (tenant_id, cloud_epoch) VALUES ('demo', $1)", uuid4())
     for heard_at in (None, timedelta(days=-2), timedelta(days=2)):

@@ -6,7 +6,8 @@ from support.stored_months import run_now, settle_outbox
 
 
 async def test_only_what_the_cloud_has_had_for_long_enough_goes(edge_pool: Pool) -> None:
-    retention = next(job for job in jobs({"OUTBOX_RETENTION_DAYS": "7"}) if job.name == "outbox-retention")
+    settings = {"OUTBOX_RETENTION_DAYS": "7", "OUTBOX_EVENT_RETENTION_DAYS": "7"}
+    retention = next(job for job in jobs(settings) if job.name == "outbox-retention")
     await fill_outbox(edge_pool, 3)
     await settle_outbox(edge_pool, "claimed", "acked")
     await fill_outbox(edge_pool, 2)

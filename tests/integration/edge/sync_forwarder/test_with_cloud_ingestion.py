@@ -10,9 +10,11 @@ from farmiq.contracts import bus
 from farmiq.contracts.telemetry import TelemetryIngested
 from farmiq.edge.sync_forwarder.main import serve
 from farmiq.kit.ids import new_id
-from farmiq.kit.postgres import Pool
+from farmiq.kit.postgres import Pool, open_pool
 from farmiq.outbox import Announcer, Event, append
+from farmiq.stack.postgres import Postgres
 from support.bus_queue import take_all
+from support.databases import set_back, take_snapshot
 from support.outbox_rows import count_by_status
 from support.rabbitmq import NewVirtualHost
 from support.service_process import StartService, running, start_service
@@ -21,7 +23,6 @@ from support.waiting import eventually
 
 __all__ = ["start_service"]  # a fixture
 EVENTS = 600
-SET_BACK = ("edge_answers", "ingest_dedupe")
 
 
 async def test_every_event_reaches_the_bus_though_the_entrance_is_killed_on_the_way(
@@ -72,13 +73,13 @@ async def test_a_cloud_that_lost_commits_without_a_word_gets_them_again(
     edge_url: str,
     edge_pool: Pool,
     cloud_url: str,
-    cloud_pool: Pool,
     new_vhost: NewVirtualHost,
     start_service: StartService,
+    _postgres: Postgres,  # noqa: PT019 - its value is used
 ) -> None:
     """promise-cloud 11: its database is set back to a snapshot, and the edge has nothing new to send."""
     amqp_url, token = new_vhost(), secrets.token_urlsafe(24)
-    async with cloud_pool.acquire() as connection:
+    async with await open_pool(cloud_url, service="test") as pool, pool.acquire() as connection:
         await edges.register(connection, edge_cluster_id="edge-1", tenant_ids=["demo"], token=token)
     entrance = await asyncio.to_thread(
         start_service, "cloud-ingestion", {"DATABASE_URL": cloud_url, "AMQP_URL": amqp_url}
@@ -103,21 +104,18 @@ async def test_a_cloud_that_lost_commits_without_a_word_gets_them_again(
         await write(edge_pool, kept)
         await eventually(lambda: acked(30))
         assert await arrived() == sorted(kept)
-        for table in SET_BACK:
-            await cloud_pool.execute(f"CREATE TABLE {table}_before AS SELECT * FROM {table}")  # noqa: S608 - a constant
+        snapshot = await take_snapshot(_postgres, cloud_url)
         await write(edge_pool, lost)
         await eventually(lambda: acked(80))
         assert await arrived() == sorted(lost)
-        async with cloud_pool.acquire() as connection, connection.transaction():
-            for table in SET_BACK:
-                await connection.execute(f"DELETE FROM {table}")  # noqa: S608 - a constant
-                await connection.execute(f"INSERT INTO {table} SELECT * FROM {table}_before")  # noqa: S608 - a constant
+        await set_back(_postgres, cloud_url, snapshot)
 
         async def knows_all() -> bool:
-            known = await cloud_pool.fetch("SELECT event_id FROM ingest_dedupe")
+            async with await open_pool(cloud_url, service="test") as pool:
+                known = await pool.fetch("SELECT event_id FROM ingest_dedupe")
             return sorted(row["event_id"] for row in known) == sorted(kept + lost) and await acked(80)
 
-        await eventually(knows_all, seconds=30)
+        await eventually(knows_all, seconds=60)
     # Also what it remembers from before: its message may have been lost, and whoever has it recognises it.
     assert await arrived() == sorted(kept + lost)
 

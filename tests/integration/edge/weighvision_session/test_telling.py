@@ -8,6 +8,7 @@ import msgspec
 import pytest_asyncio
 
 from farmiq.contracts import event_types
+from farmiq.edge import new_life
 from farmiq.edge.media_store.intake import pictures_of
 from farmiq.edge.weighvision_session import store
 from farmiq.edge.weighvision_session.handlers import Order, attach, finalize
@@ -15,6 +16,7 @@ from farmiq.edge.weighvision_session.views import view_of
 from farmiq.kit.postgres import Pool
 from support.session_rows import open_alerts, told_of
 from support.station import Edge
+from support.stored_months import settle_outbox
 from support.weighing import ELSEWHERE, STATION, Weighing, presign, register_stations, store_picture
 
 ENDS = (event_types.SESSION_FINALIZED, event_types.SESSION_CANCELLED)
@@ -102,6 +104,39 @@ async def test_late_inference_and_late_weights_are_told_as_the_next_revision(edg
     assert [payload.get("inference_result_id") for _, payload in told] == [None, *[str(weighing.result(1, 0.9).id)] * 2]
     assert len({event_id for event_id, _ in told}) == 3
     assert told[0][0] == weighing.finalized(60, 1).event_id
+
+
+async def test_a_restored_edge_tells_the_end_above_all_that_was_told_before(edge: Edge) -> None:
+    """promise-cloud 9: the backup is older than the first telling, which went out; this time more is known."""
+    weighing = Weighing()
+    words = (weighing.created(), weighing.weight(10, 120.5), weighing.finalized(60, 1))
+    await edge.hear(*words)
+    edge.wait(minutes=1)
+    await edge.look()
+    [(first_id, first)] = await ends(edge, weighing)
+    await settle_outbox(edge.pool, "claimed", "acked")
+    await edge.pool.execute("DELETE FROM sync_outbox")
+    await edge.pool.execute("DELETE FROM weight_sessions")
+    await edge.pool.execute("DELETE FROM ingress_dedupe")
+    await edge.pool.execute(
+        "INSERT INTO sync_state (tenant_id, cloud_epoch, cloud_answer, cloud_heard_at)"
+        " VALUES ('demo', gen_random_uuid(), 3, now())"
+    )
+    async with edge.pool.acquire() as connection, connection.transaction():
+        await new_life.begin(connection)
+    await edge.hear(*words, weighing.weight(55, 122.0))
+    edge.wait(minutes=1)
+    await edge.look()
+    assert await ends(edge, weighing) == [], "the cloud has given more answers than this database knows"
+    await edge.pool.execute("UPDATE sync_state SET cloud_answer = 40, cloud_heard_at = now()")
+    edge.wait(minutes=1)
+    await edge.look()
+    await edge.hear(weighing.weight(57, 123.0))
+    await edge.look()
+    told = await ends(edge, weighing)
+    assert [(payload["revision"], payload["final_weight_kg"]) for _, payload in told] == [(41, 122.0), (42, 123.0)]
+    assert len({first_id, *(event_id for event_id, _ in told)}) == 3
+    assert first["final_weight_kg"] == 120.5
 
 
 async def test_an_end_is_told_only_when_the_cloud_knows_it_as_it_is_now(edge: Edge) -> None:

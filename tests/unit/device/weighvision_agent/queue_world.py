@@ -121,6 +121,13 @@ class Bench:
         self.queue.uploaded(signed, media_id)
         return media_id
 
+    def report(self, state: str | None) -> int:
+        """The edge says this of every picture that is asked about now; None: it cannot. How many were asked about."""
+        pictures = self.queue.next_to_check()
+        states = None if state is None else {picture.media_id: state for picture in pictures if picture.media_id}
+        self.queue.states_reported(pictures, states)
+        return len(pictures)
+
     def waiting(self) -> list[str]:
         return [event["event_type"].removeprefix("weighvision.") for event in self.bodies()]
 

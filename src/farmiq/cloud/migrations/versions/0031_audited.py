@@ -5,7 +5,7 @@ from sqlalchemy import Connection
 from farmiq.kit.migrations import execute_sql_beside
 
 revision = "cloud_0031"
-down_revision = "cloud_0026"
+down_revision = "cloud_0030"
 
 
 def upgrade(connection: Connection) -> None:
