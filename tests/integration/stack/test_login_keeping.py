@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from farmiq.edge.ingress_gateway import devices
 from farmiq.edge.ingress_gateway.broker_logins import hash_password
@@ -143,4 +144,4 @@ async def test_a_device_that_is_registered_elsewhere_and_back_may_use_the_topics
         await eventually(lambda: is_at("barn-1"), what="the device's role at the broker")
         for barn_id in ("barn-2", "barn-1"):
             await edge_pool.execute("UPDATE devices SET barn_id = $1", barn_id)
-            await eventually(lambda barn_id=barn_id: is_at(barn_id), what=f"its role in {barn_id}")
+            await eventually(partial(is_at, barn_id), what=f"its role in {barn_id}")
