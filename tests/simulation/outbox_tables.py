@@ -13,6 +13,7 @@ import msgspec
 
 from farmiq.edge.sync_forwarder import store as sync_store
 from farmiq.edge.sync_forwarder.pictures import store as pictures
+from farmiq.kit.due_times import AHEAD_SECONDS
 from farmiq.outbox import backlog, claim, fencing, recovery, redrive, renew, resend, retire, settle, suspects, verdicts
 from farmiq.outbox.event import ClaimedEvent
 from simulation.database import Database, Row, Statement, Tables
@@ -104,7 +105,10 @@ def _claim(
     waiting = [
         row
         for row in database.tables["outbox"].values()
-        if row.status == "pending" and not row.parked and row.tenant_id == tenant_id and row.next_attempt_at <= now
+        if row.status == "pending"
+        and not row.parked
+        and row.tenant_id == tenant_id
+        and _is_due(row.next_attempt_at, now)
     ]
     if floor:
         waiting = [
@@ -229,7 +233,7 @@ def _renew(
 
 def _promote(database: Database, limit: int) -> int:
     rows = database.tables["outbox"].values()
-    due = [row for row in rows if row.status == "pending" and row.parked and row.next_attempt_at <= database.now]
+    due = [row for row in rows if row.status == "pending" and row.parked and _is_due(row.next_attempt_at, database.now)]
     due = sorted(due, key=lambda row: row.next_attempt_at)[:limit]
     database.tables["outbox"].update({row.id: row._replace(parked=False) for row in due})
     return len(due)
@@ -237,7 +241,7 @@ def _promote(database: Database, limit: int) -> int:
 
 def _expired(database: Database, limit: int) -> list[Row]:
     rows = [row for row in database.tables["outbox"].values() if row.status in _IN_FLIGHT]
-    over = [row for row in rows if row.lease_expires_at is None or row.lease_expires_at < database.now]
+    over = [row for row in rows if row.lease_expires_at is None or _is_due(row.lease_expires_at, database.now)]
     names = ("id", "tenant_id", "claim_token", "attempt_count", "claimed_by")
     return [
         Row(((name, getattr(row, name)) for name in names), was_alone=row.status == "sending") for row in over[:limit]
@@ -251,11 +255,15 @@ def _due(database: Database) -> list[Row]:
     return [Row(due=(min(moments) - database.now).total_seconds() if moments else None)]
 
 
+def _is_due(moment: datetime, now: datetime) -> bool:
+    return moment <= now or moment > now + timedelta(seconds=AHEAD_SECONDS)
+
+
 # Whether a tenant may send
 
 
 def _breaker(database: Database, state: SyncState) -> dict[str, Any]:
-    is_paused = state.paused_until is not None and state.paused_until > database.now
+    is_paused = state.paused_until is not None and not _is_due(state.paused_until, database.now)
     return {"consecutive_failures": state.consecutive_failures, "is_paused": is_paused}
 
 
@@ -270,7 +278,7 @@ def _lock_breaker(database: Database, tenant_id: str) -> list[Row]:
 
 def _take_probe(database: Database, tenant_id: str, seconds: float, is_forced: bool) -> int:
     state = database.tables["sync_state"].get(tenant_id)
-    if state is None or not (is_forced or state.paused_until is None or state.paused_until <= database.now):
+    if state is None or not (is_forced or state.paused_until is None or _is_due(state.paused_until, database.now)):
         return 0
     until = database.now + timedelta(seconds=seconds)
     database.tables["sync_state"][tenant_id] = state._replace(paused_until=until)
@@ -385,7 +393,7 @@ def _pause(
     database: Database, tenant_id: str, failures: int, seconds: float, _batch: str, _code: str, is_probe: bool
 ) -> int:
     until, state = database.now + timedelta(seconds=seconds), database.tables["sync_state"][tenant_id]
-    if not is_probe and state.paused_until is not None:
+    if not is_probe and state.paused_until is not None and not _is_due(state.paused_until, database.now):
         until = max(until, state.paused_until)
     _change(database, tenant_id, consecutive_failures=failures, paused_until=until)
     return 1
@@ -393,7 +401,7 @@ def _pause(
 
 def _next_probe(database: Database) -> list[Row]:
     ends = [state.paused_until for state in database.tables["sync_state"].values() if state.paused_until is not None]
-    later = [(end - database.now).total_seconds() for end in ends if end > database.now]
+    later = [(end - database.now).total_seconds() for end in ends if not _is_due(end, database.now)]
     return [Row(seconds=min(later, default=None))]
 
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:R
 FIRST = {
     "node_trusts_puback": 6,
     "node_forgets_the_epoch": 1,
-    "refusals_are_final": 411,
+    "refusals_are_final": 404,
     "spool_drops_without_a_word": 22,
     "spool_never_syncs": 1,
     "gateway_tells_before_the_commit": 3,

@@ -15,6 +15,7 @@ from farmiq.alerting.evaluation import Firing
 from farmiq.alerting.history import Sample
 from farmiq.alerting.rules import rule_named
 from farmiq.alerting.webhook import What, body_of
+from farmiq.kit.due_times import AHEAD_SECONDS
 from farmiq.kit.errors import Rejected
 from farmiq.kit.ids import new_id
 from farmiq.kit.logging import get_logger
@@ -148,7 +149,8 @@ class AlertStore:
 
     def due_notice(self, now: datetime) -> Waiting | None:
         row = self._connection.execute(
-            "SELECT * FROM notices WHERE next_at <= ? ORDER BY next_at, id LIMIT 1", (now.timestamp(),)
+            "SELECT * FROM notices WHERE next_at <= ? OR next_at > ? ORDER BY next_at, id LIMIT 1",
+            (now.timestamp(), now.timestamp() + AHEAD_SECONDS),
         ).fetchone()
         return None if row is None else Waiting(row["id"], row["body"], _time(row["made_at"]), row["attempts"])
 

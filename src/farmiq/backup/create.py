@@ -22,10 +22,11 @@ from farmiq.backup.manifest import (
     DatabaseFacts,
     FileSum,
     Manifest,
+    read_expected_lines,
     tier_folder,
     write_manifest,
 )
-from farmiq.backup.object_copies import Earlier, copy_objects, object_facts, sum_of
+from farmiq.backup.object_copies import Earlier, Sums, copy_objects, object_facts, sum_of
 from farmiq.backup.tiers import Place, Say
 from farmiq.backup.troubles import explained
 from farmiq.kit.ids import new_id
@@ -34,7 +35,7 @@ from farmiq.spool import lock
 from farmiq.spool.errors import SpoolLocked
 from farmiq.stack.private_files import private_folder, remove
 
-EXPECTED: Final = "expected-pictures.txt"
+EXPECTED: Final = "expected-pictures.jsonl"
 CUT: Final = "objects.cut.jsonl"
 """What an attempt that was cut had copied."""
 
@@ -68,7 +69,9 @@ async def _create(place: Place, below: Path, say: Say, previous: Path | None) ->
     say("copying the pictures")
     earlier = _earlier(below, previous)
     with closing(open_store(place.store)) as store:
-        copies = await copy_objects(store, place.store.media_bucket, below, earlier, say)
+        copies = await copy_objects(
+            store, place.store.media_bucket, below, earlier, say, Sums(read_expected_lines(below / EXPECTED))
+        )
     objects = object_facts(copies, place.store.media_bucket, below / EXPECTED)
     remove([below / EXPECTED, below / CUT])
     manifest = Manifest(

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Final
 
 import asyncpg
+import msgspec
 
 from farmiq.backup.errors import OtherTier
-from farmiq.backup.manifest import DatabaseFacts
+from farmiq.backup.manifest import DatabaseFacts, ExpectedLine
 from farmiq.backup.tiers import Place, epoch_of, expected_pictures
 from farmiq.kit.logging import mask
 from farmiq.kit.postgres import AWAY, Connection, DatabaseAway, prepare
@@ -77,11 +78,11 @@ async def has_rows_since(connection: Connection, xid: int) -> bool:
 
 
 async def write_expected(connection: Connection, place: Place, path: Path) -> None:
-    """The keys of the pictures that must be in the store, one a line, for a comparison after the snapshot is let go."""
-    with path.open("w", encoding="utf-8") as file:
+    """The pictures that must be in the store, one a line with its checksum, for comparisons after the snapshot is let go."""
+    with path.open("wb") as file:
         async for expected in expected_pictures(connection, place):
             if expected.must_exist:
-                file.write(expected.key + "\n")
+                file.write(msgspec.json.encode(ExpectedLine(expected.key, expected.sha256)) + b"\n")
 
 
 async def refuse_other_tier(connection: Connection, place: Place) -> None:

@@ -43,6 +43,13 @@ class ObjectLine(Struct, frozen=True):
     content_type: str
 
 
+class ExpectedLine(Struct, frozen=True):
+    """A picture that the database calls stored, with its checksum if it knows one. In byte order of the keys."""
+
+    key: str
+    sha256: str | None
+
+
 class DatabaseFacts(Struct, frozen=True, kw_only=True):
     """What the database held in the very snapshot that was dumped."""
 
@@ -55,13 +62,16 @@ class DatabaseFacts(Struct, frozen=True, kw_only=True):
 
 
 class ObjectFacts(Struct, frozen=True, kw_only=True):
-    """`missing` names pictures that the database speaks of and the store did not have, at most `NAMED_MAX` of them."""
+    """`missing` names pictures that the database speaks of and the store did not have, at most `NAMED_MAX` of them; `damaged`
+    those that the store had with other bytes than the database speaks of. A damaged one is in the backup and is not restored."""
 
     bucket: str
     objects: int
     bytes: int
     missing_count: int
     missing: list[str]
+    damaged_count: int = 0
+    damaged: list[str] = []
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
@@ -133,6 +143,12 @@ def read_object_lines(path: Path) -> Iterator[ObjectLine]:
                     f"line {number} of {path.name} cannot be read: {error}", fix="farmiq backup verify FOLDER"
                 ) from error
             yield found
+
+
+def read_expected_lines(path: Path) -> Iterator[ExpectedLine]:
+    with path.open("rb") as file:
+        for line in file:
+            yield msgspec.json.decode(line, type=ExpectedLine)
 
 
 def tiers_in(folder: Path) -> list[Tier]:

@@ -188,6 +188,12 @@ def _show_made(manifest: "Manifest") -> None:
     say(
         f"{manifest.tier}: {rows} rows as of {manifest.database.taken_at:%Y-%m-%d %H:%M:%S} UTC, {objects.objects} pictures"
     )
+    if objects.damaged_count:
+        say(
+            f"  The store had {objects.damaged_count} pictures with other bytes than the database speaks of, for instance:"
+        )
+        for key in objects.damaged[:5]:
+            say(f"    {key}")
     if objects.missing_count:
         say(f"  The store did not have {objects.missing_count} pictures that the database speaks of, for instance:")
         for key in objects.missing[:5]:
@@ -210,6 +216,10 @@ def _show_restored(restored: "Restored") -> None:
     before = ", restored by an earlier command, and unchanged since" if restored.was_restored else ""
     say(f"{restored.tier}: {restored.rows} rows as of {restored.taken_at}{before}")
     say(f"  pictures: {restored.pictures.stored} brought back, {restored.pictures.kept} were still there")
+    if restored.pictures.damaged:
+        say(
+            f"  pictures: {restored.pictures.damaged} of the backup have other bytes than the database speaks of: not restored"
+        )
     if restored.pictures.mended:
         say(f"  pictures: {restored.pictures.mended} had other bytes in the store, and have those of the backup again")
     if restored.migrated:

@@ -168,9 +168,9 @@ def resend(
 ) -> None:
     """Have every edge send again what this cloud has acknowledged since TIME.
 
-    For what the cloud lost after it had accepted it: RabbitMQ without its disk, messages thrown away. What an edge still holds
-    (OUTBOX_RETENTION_DAYS) comes again, behind what is new, and the services recognise what they have. After `farmiq backup
-    restore` it happens by itself.
+    For what the cloud lost after it had accepted it: RabbitMQ without its disk, messages thrown away. It comes again behind what
+    is new, and the services recognise what they have. What an edge has deleted by then is declared lost. After `farmiq backup
+    restore` all of this happens by itself.
     """
     import asyncio
     from datetime import UTC, datetime

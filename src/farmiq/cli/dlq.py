@@ -138,11 +138,13 @@ def discard(
     limit: Limit = None,
     dry_run: DryRun = False,
     yes: Annotated[bool, typer.Option("--yes", help="Really remove them.")] = False,
+    why: Annotated[str | None, typer.Option(help="The reason, as it is written into the loss ledger.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Remove dead letters that nobody will ever need.
 
-    They are kept, whole, in the table discarded_letters until DISCARDED_LETTERS_RETENTION_DAYS have passed.
+    They are kept, whole, in the table discarded_letters until DISCARDED_LETTERS_RETENTION_DAYS have passed. What they held is
+    lost: the loss ledger names it, with the person who removed it and the reason.
     """
     import asyncio
 
@@ -153,7 +155,7 @@ def discard(
     wanted = _wanted(reason, event_type, tenant, since, until, ids)
     meant = service_of(service, queue, "discard")
     _refuse_haste(meant, wanted, everything=everything, is_confirmed=yes or dry_run)
-    asked = dlq_commands.asked_here("discard", meant, wanted, limit=limit, is_dry_run=dry_run)
+    asked = dlq_commands.asked_here("discard", meant, wanted, limit=limit, is_dry_run=dry_run, note=why)
     with showing_letters("discarding") as on_progress:
         result = asyncio.run(dlq_commands.discard(_place(as_json=as_json), asked, on_progress))
     _show_result("discarded", asked.queue, result, is_dry_run=dry_run, as_json=as_json)

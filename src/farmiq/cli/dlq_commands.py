@@ -73,7 +73,9 @@ async def last_actions(place: Place, limit: int) -> list[Action]:
         return await audit.actions(connection, limit)
 
 
-def asked_here(kind: Kind, service: str, wanted: Filter, *, limit: int | None, is_dry_run: bool) -> Asked:
+def asked_here(
+    kind: Kind, service: str, wanted: Filter, *, limit: int | None, is_dry_run: bool, note: str | None = None
+) -> Asked:
     return Asked(
         kind=kind,
         service=service,
@@ -83,6 +85,7 @@ def asked_here(kind: Kind, service: str, wanted: Filter, *, limit: int | None, i
         is_dry_run=is_dry_run,
         asked_by=person(),
         asked_over="cli",
+        note=note,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from farmiq.console.roles import Role
+from farmiq.kit.due_times import AHEAD_SECONDS
 from farmiq.kit.errors import Rejected
 from farmiq.kit.sqlite_file import open_file, transaction
 
@@ -165,8 +166,9 @@ class Store:
 
     def session(self, token_hash: bytes, now: datetime) -> Session | None:
         row = self._connection.execute(
-            "SELECT people.*, csrf FROM sessions JOIN people USING (name) WHERE token_hash = ? AND expires_at > ?",
-            (token_hash, now.timestamp()),
+            "SELECT people.*, csrf FROM sessions JOIN people USING (name) WHERE token_hash = ? AND expires_at > ?"
+            " AND began_at <= ?",
+            (token_hash, now.timestamp(), now.timestamp() + AHEAD_SECONDS),
         ).fetchone()
         return None if row is None else Session(_person(row), row["csrf"])
 

@@ -19,6 +19,8 @@ _KEY: Final = re.compile(
     r"/images/(?P<day>[0-9]{4}/[0-9]{2}/[0-9]{2})/(?P<media_id>[0-9a-f-]{36})\.(?P<extension>jpg|png|webp)"
 )
 
+PICTURE_STATES_MAX: Final = 100
+
 EXTENSION_OF: Final[dict[ContentType, Extension]] = {"image/jpeg": "jpg", "image/png": "png", "image/webp": "webp"}
 
 
@@ -51,6 +53,24 @@ class PresignAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         keep_utc(self, "expires_at")
+
+
+class PictureStatesRequest(Struct, frozen=True, kw_only=True):
+    """A station's question about pictures whose announcements were acknowledged to it."""
+
+    media_ids: Annotated[list[UUID], Meta(min_length=1, max_length=PICTURE_STATES_MAX)]
+
+
+class PictureStatus(Struct, frozen=True, kw_only=True):
+    """`stored`: verified. `awaited`: not looked at yet. `wanted`: missing or damaged, to be sent again. `lost`: declared lost.
+    `unknown`: the device has no such picture. A later release may have more words: whoever does not know one asks again later."""
+
+    media_id: UUID
+    state: str
+
+
+class PictureStates(Struct, frozen=True, kw_only=True):
+    pictures: list[PictureStatus]
 
 
 class CloudPresignRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):

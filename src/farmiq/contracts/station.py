@@ -1,4 +1,4 @@
-"""What only a weigh station says: `station.loss`.
+"""What was lost of a weigh station: `station.loss`, from the station itself or from its edge.
 
 A station has no gapless sequence, so a loss names what it can: how many events of which type, how many pictures, whose sessions,
 from when to when, and why.
@@ -16,8 +16,17 @@ LOSS_NAMED_MAX: Final = 100
 """Of sessions and of events, each. Beyond that they are counted only."""
 
 LossReason = Literal[
-    "queue_full", "too_old", "no_space", "retries_exhausted", "rejected", "damaged", "forgotten_by_edge"
+    "queue_full",
+    "too_old",
+    "no_space",
+    "retries_exhausted",
+    "rejected",
+    "damaged",
+    "forgotten_by_edge",
+    "picture_refused",
+    "picture_missing",
 ]
+"""The last two are declared by the edge: a picture whose announcement it acknowledged, and which it does not have."""
 
 
 class StationLoss(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -33,3 +42,5 @@ class StationLoss(Struct, frozen=True, kw_only=True, omit_defaults=True):
     session_ids: Annotated[list[UUID], Meta(max_length=LOSS_NAMED_MAX)] = []
     event_ids: Annotated[list[UUID], Meta(max_length=LOSS_NAMED_MAX)] = []
     is_count_exact: bool = True
+    media_ids: Annotated[list[UUID], Meta(max_length=LOSS_NAMED_MAX)] = []
+    """The edge names the picture that it declares lost. A station knows none of these ids."""

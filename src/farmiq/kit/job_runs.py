@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -19,9 +19,19 @@ SELECT job_name, last_started_at, last_finished_at, last_succeeded_at, last_fail
        last_error, last_instance_id, extract(epoch FROM clock_timestamp() - last_started_at)::float8 AS age_seconds
 FROM job_runs WHERE job_name = ANY ($1)
 """
+# What a job believes of the clock goes on by a step at most, and never back: a machine that starts with an old time would delete
+# nothing for months. A row of 0.1.0 has no such time: the start of its last run counts.
 _STARTED: Final = """
-INSERT INTO job_runs (job_name, last_started_at, last_instance_id) VALUES ($1, now(), $2)
-ON CONFLICT (job_name) DO UPDATE SET last_started_at = now(), last_finished_at = NULL, last_instance_id = $2
+INSERT INTO job_runs AS known (job_name, last_started_at, believed_at, last_instance_id) VALUES ($1, now(), now(), $2)
+ON CONFLICT (job_name) DO UPDATE SET
+  last_started_at = now(), last_finished_at = NULL, last_instance_id = $2,
+  believed_at = greatest(known.believed_at,
+                         least(now(), coalesce(known.believed_at, known.last_started_at) + make_interval(secs => $3)))
+RETURNING greatest(now() - believed_at, interval '0')
+"""
+_DOUBT: Final = """
+SELECT greatest(now() - coalesce(believed_at, last_started_at) - make_interval(secs => $2), interval '0') FROM job_runs
+WHERE job_name = $1
 """
 _SUCCEEDED: Final = """
 UPDATE job_runs SET last_finished_at = now(), last_succeeded_at = now(),
@@ -65,8 +75,16 @@ async def last_runs(connection: Connection, job_names: Sequence[str]) -> dict[st
     return {row["job_name"]: LastRun(**dict(row.items())) for row in rows}
 
 
-async def record_start(connection: Connection, job_name: str, instance_id: str) -> None:
-    await connection.execute(_STARTED, job_name, instance_id)
+async def record_start(connection: Connection, job_name: str, instance_id: str, step_seconds: float) -> timedelta:
+    """Returns by how much the clock has gone on further than the job believes: by `step_seconds` since its last run."""
+    doubt: timedelta = await connection.fetchval(_STARTED, job_name, instance_id, step_seconds)
+    return doubt
+
+
+async def doubt(connection: Connection, job_name: str, step_seconds: float) -> timedelta:
+    """What the next `record_start` would return."""
+    found: timedelta | None = await connection.fetchval(_DOUBT, job_name, step_seconds)
+    return found or timedelta()
 
 
 async def record_success(

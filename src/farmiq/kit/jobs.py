@@ -9,12 +9,18 @@ Jobs work in steps, each of them a transaction of its own, so that a run can be 
 and tried again at the next interval; it never ends the service, whose samples matter more.
 
 `farmiq jobs run NAME` runs the same function under the same lock.
+
+What a job deletes goes by `Work.cutoff` and never by the clock itself: a clock that is a year ahead for an hour would delete a
+year. From one run to the next a job believes no more than a step of the clock (`believed_seconds`): when it is put right
+within hours, a few days were deleted early, and not a year.
 """
 
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import ceil
 from typing import Final, TypeAlias
 
 import msgspec
@@ -33,6 +39,10 @@ START_SPREAD_SECONDS: Final = 5.0
 JITTER_SECONDS_MAX: Final = 30.0
 LOOK_AGAIN_SECONDS: Final = 60.0
 """After an error, and while another replica is at it. Whether the job is due is asked again then."""
+
+BELIEVED_INTERVALS: Final = 4
+BELIEVED_SECONDS_MIN: Final = 26 * 3600.0
+"""By how much what a job believes of the clock goes on in one run: so many intervals, and as much as a daily CronJob needs."""
 
 log = get_logger(__name__)
 
@@ -58,6 +68,16 @@ class Work:
     connection: Connection
     clock: Clock
     is_dry_run: bool = False
+    doubt: timedelta = timedelta()
+    """By how much the clock has gone on further than the job believes."""
+
+    def cutoff(self, age: timedelta) -> datetime:
+        """What is older than that may be deleted if it was there before this moment."""
+        return self.clock.now() - self.doubt - age
+
+    def days(self, retention_days: int) -> int:
+        """The same for a statement that reckons with the database's clock."""
+        return retention_days + ceil(self.doubt / timedelta(days=1))
 
 
 @dataclass(frozen=True)
@@ -66,6 +86,11 @@ class Job:
     interval_seconds: float
     about: str
     run: Callable[[Work], Awaitable[Report]]
+
+    @property
+    def believed_seconds(self) -> float:
+        """How far the clock may go on from one run to the next before the job doubts it."""
+        return max(BELIEVED_SECONDS_MIN, BELIEVED_INTERVALS * self.interval_seconds)
 
 
 class Meter:
@@ -130,7 +155,8 @@ async def run_now(
         if not is_ours:
             raise JobBusy(f"{job.name} is being run by another replica")
         if is_dry_run:
-            return await job.run(Work(connection, clock, is_dry_run=True))
+            doubt = await job_runs.doubt(connection, job.name, job.believed_seconds)
+            return await job.run(Work(connection, clock, is_dry_run=True, doubt=doubt))
         return await _run(connection, job, clock, instance_id)
 
 
@@ -199,10 +225,12 @@ def seconds_until_due(job: Job, last: LastRun | None) -> float:
 
 
 async def _run(connection: Connection, job: Job, clock: Clock, instance_id: str) -> Report:
-    await job_runs.record_start(connection, job.name, instance_id)
+    doubt = await job_runs.record_start(connection, job.name, instance_id, job.believed_seconds)
+    if doubt:
+        log.warning("clock_doubted", job=job.name, seconds=round(doubt.total_seconds()))
     began = clock.monotonic()
     try:
-        report = await job.run(Work(connection, clock))
+        report = await job.run(Work(connection, clock, doubt=doubt))
     except Exception as error:
         if not connection.is_closed():
             reason = mask(f"{type(error).__name__}: {error}")

@@ -31,13 +31,14 @@ class NotInOrder(Fatal):
 
 
 class Expected(msgspec.Struct, frozen=True):
-    """`must_exist`: False for a row whose object may still be on its way."""
+    """`must_exist`: False for a row whose object may still be on its way. `sha256`, in hexadecimal, is of the stored bytes."""
 
     key: str
     size_bytes: int | None
     tenant_id: str
     media_id: UUID
     must_exist: bool = True
+    sha256: str | None = None
 
 
 class NoObject(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from farmiq.kit.due_times import is_due
 from farmiq.kit.postgres import Connection
 from farmiq.outbox.event import ClaimedEvent
 from farmiq.outbox.verdicts import LEASE_EXPIRED
@@ -13,7 +14,8 @@ from farmiq.outbox.verdicts import LEASE_EXPIRED
 # The inner query walks `sync_outbox_claimable` in its own order and stops after the batch. `= ANY (ARRAY(...))` makes sure
 # that it runs once: as a join, stale statistics could make the planner run it for every row. By ctid, because the rows are
 # locked and cannot move: looking each of them up by its id would cost as much as finding it did.
-# `next_attempt_at` matters for rows that an operator inserted with a time to come; our own wait parked.
+# `next_attempt_at` matters for rows that an operator inserted with a time to come, and for those that were appended while the
+# clock was ahead; our own wait parked.
 # The last condition is asked once and makes this commit, if it is one of its own, return before it is on the disk: a claim that
 # a power cut undoes is a row that is pending, and every settlement syncs what stands before it.
 _CLAIM: Final = """
@@ -23,7 +25,7 @@ UPDATE sync_outbox SET
   claim_token = claim_token + 1, updated_at = clock_timestamp()
 WHERE ctid = ANY (ARRAY(
   SELECT ctid FROM sync_outbox
-  WHERE status = 'pending' AND NOT parked AND tenant_id = $1 AND next_attempt_at <= clock_timestamp() {floor}
+  WHERE status = 'pending' AND NOT parked AND tenant_id = $1 AND {is_due} {floor}
   ORDER BY priority DESC, occurred_at, id
   LIMIT $4 FOR UPDATE SKIP LOCKED))
 AND (SELECT set_config('synchronous_commit', CASE WHEN $5 THEN 'off' ELSE current_setting('synchronous_commit') END, true))
@@ -38,8 +40,10 @@ _COMPUTED: Final = {
     "payload": "payload_json",
 }
 _FIELDS: Final = ", ".join(f"{_COMPUTED.get(name, name)} AS {name}" for name in ClaimedEvent.__struct_fields__)
-_CLAIM_ANY: Final = _CLAIM.format(floor="", fields=_FIELDS)
-_CLAIM_FROM: Final = _CLAIM.format(floor="AND priority = $6 AND occurred_at >= $7", fields=_FIELDS)
+_CLAIM_ANY: Final = _CLAIM.format(is_due=is_due("next_attempt_at"), floor="", fields=_FIELDS)
+_CLAIM_FROM: Final = _CLAIM.format(
+    is_due=is_due("next_attempt_at"), floor="AND priority = $6 AND occurred_at >= $7", fields=_FIELDS
+)
 # From one tenant to the next through the index: the cost depends on the number of tenants, not on their backlogs.
 _TENANTS: Final = """
 WITH RECURSIVE turn (tenant_id) AS (

@@ -37,7 +37,8 @@ _RELEASE: Final = """
 UPDATE sync_outbox SET parked = false, next_attempt_at = clock_timestamp(), updated_at = clock_timestamp()
 WHERE tenant_id = $1 AND id = ANY (ARRAY(
   SELECT id FROM sync_outbox
-  WHERE status = 'pending' AND parked AND tenant_id = $1 AND last_error_code = $2 AND updated_at < $6
+  WHERE status = 'pending' AND parked AND tenant_id = $1 AND last_error_code = $2
+    AND (updated_at < $6 OR updated_at > clock_timestamp())
     AND ($3::text IS NULL OR device_id = $3) AND ($4::uuid IS NULL OR session_id = $4)
   ORDER BY next_attempt_at LIMIT $5 FOR UPDATE SKIP LOCKED))
 """

@@ -4,6 +4,7 @@ import random
 from typing import Final
 from uuid import UUID
 
+from farmiq.kit.due_times import first_due, is_due
 from farmiq.kit.postgres import Connection
 from farmiq.outbox.event import Lease
 from farmiq.outbox.settle import settle
@@ -11,18 +12,15 @@ from farmiq.outbox.verdicts import RetryPolicy, abandoned
 
 # `statement_timestamp()`, because the other clock is volatile: it could not bound the index scan, and every waiting row would be
 # read in every round.
-_PROMOTE: Final = """
+_PROMOTE: Final = f"""
 UPDATE sync_outbox SET parked = false, updated_at = clock_timestamp()
-WHERE ctid = ANY (ARRAY(
-  SELECT ctid FROM sync_outbox
-  WHERE status = 'pending' AND parked AND next_attempt_at <= statement_timestamp()
-  ORDER BY next_attempt_at LIMIT $1 FOR UPDATE SKIP LOCKED))
-"""
-_EXPIRED: Final = """
+WHERE ctid = ANY ({first_due("sync_outbox", "status = 'pending' AND parked", "next_attempt_at", limit="$1")})
+"""  # noqa: S608 - the names are ours
+_EXPIRED: Final = f"""
 SELECT id, tenant_id, claim_token, attempt_count, claimed_by, status = 'sending' AS was_alone FROM sync_outbox
-WHERE status IN ('claimed', 'sending') AND coalesce(lease_expires_at, '-infinity') < clock_timestamp()
+WHERE status IN ('claimed', 'sending') AND {is_due("coalesce(lease_expires_at, '-infinity')")}
 LIMIT $1 FOR UPDATE SKIP LOCKED
-"""
+"""  # noqa: S608 - as above
 
 
 async def promote(connection: Connection, *, limit: int = 1000) -> int:

@@ -5,16 +5,19 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from farmiq.kit.due_times import is_due
 from farmiq.kit.postgres import Connection
 
 STEP_ROWS: Final = 5000
 
-# Only what was dead when the administrator asked: otherwise events that the cloud refuses at once would go round for ever.
+# Only what was dead when the administrator asked: otherwise events that the cloud refuses at once would go round for ever. What
+# died later than now, died by a clock that was ahead.
 _CHOSEN: Final = """
-status = 'dlq' AND coalesce(failed_at, updated_at) <= $1
+status = 'dlq' AND (coalesce(failed_at, updated_at) <= $1 OR coalesce(failed_at, updated_at) > clock_timestamp())
 AND ($2::uuid[] IS NULL OR id = ANY ($2)) AND ($3::text IS NULL OR tenant_id = $3)
 AND ($4::text IS NULL OR event_type = $4) AND ($5::text IS NULL OR last_error_code = $5)
-AND ($6::float8 IS NULL OR coalesce(failed_at, updated_at) < $1 - make_interval(secs => $6))
+AND ($6::float8 IS NULL OR coalesce(failed_at, updated_at) < $1 - make_interval(secs => $6)
+     OR coalesce(failed_at, updated_at) > clock_timestamp())
 """
 _REDRIVE: Final = f"""
 UPDATE sync_outbox SET
@@ -33,16 +36,18 @@ WHERE ctid = ANY (ARRAY(
   WHERE status = 'dlq' AND tenant_id = $1 AND last_error_code = $2 AND attempt_count <= $3
   LIMIT $4 FOR UPDATE SKIP LOCKED))
 """
-_UNCLAIM: Final = """
+# Nobody can have claimed a row later than now, except by a clock that was ahead.
+_UNCLAIM: Final = f"""
 UPDATE sync_outbox SET
   status = 'pending', parked = false, claimed_by = NULL, claimed_at = NULL, lease_expires_at = NULL,
   next_attempt_at = clock_timestamp(), updated_at = clock_timestamp()
 WHERE ctid = ANY (ARRAY(
   SELECT ctid FROM sync_outbox
   WHERE status IN ('claimed', 'sending') AND (
-    coalesce(lease_expires_at, '-infinity') < $3 OR claimed_at < $3 - make_interval(secs => $2))
+    {is_due("coalesce(lease_expires_at, '-infinity')", now="$3")}
+    OR claimed_at < $3 - make_interval(secs => $2) OR claimed_at > clock_timestamp())
   LIMIT $1 FOR UPDATE SKIP LOCKED))
-"""
+"""  # noqa: S608 - the condition is a constant
 
 
 class DeadLetters(Struct, frozen=True, kw_only=True):

@@ -2,11 +2,19 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from farmiq.contracts.telemetry import TelemetryAggregated
 from farmiq.contracts.timestamps import to_us
+from farmiq.kit.due_times import first_due
 from farmiq.timeseries.rollup import WINDOW_MICROSECONDS, Bucket
+
+TELLING_AHEAD: Final = "interval '49 hours'"
+"""None waits for longer than a day, and a day in which it settles. What is due later was written by a clock that was ahead."""
+# Of both tiers' `telemetry_agg_unsent`: at $1, up to $2.
+TELLING_DUE: Final = first_due(
+    "telemetry_agg_unsent", "true", "due_at", limit="$2", now="$1::timestamptz", ahead=TELLING_AHEAD
+)
 
 
 def with_due_times(

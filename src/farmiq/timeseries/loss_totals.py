@@ -9,9 +9,19 @@ from prometheus_client import CollectorRegistry, Counter
 from farmiq.contracts.station import LossReason
 from farmiq.kit.postgres import Connection
 
-CAUSES: Final = ("cap_reached", "aged_out", "damaged", "missing", "sync_failed", "not_kept", "not_captured", "other")
+CAUSES: Final = (
+    "cap_reached",
+    "aged_out",
+    "damaged",
+    "missing",
+    "sync_failed",
+    "not_kept",
+    "not_captured",
+    "discarded",
+    "other",
+)
 """What our own nodes say. Another device may say anything, and must not be able to make a series of each word."""
-STATION_CAUSES: Final = (*get_args(LossReason), "other")
+STATION_CAUSES: Final = (*get_args(LossReason), "discarded", "other")
 
 _TOTALS: Final = "SELECT reason, sum(count)::bigint AS lost FROM stream_losses GROUP BY reason"
 # Where a station can't tell how much it was, it was something.

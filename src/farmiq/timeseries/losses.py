@@ -19,7 +19,7 @@ SMALLEST_ID: Final = UUID(int=0)
 # Only what was asked for stands in the statement, so that PostgreSQL sees which index serves.
 _PAGE: Final = """
     SELECT event_id, farm_id, barn_id, device_id, stream_id, first_seq, last_seq, count, first_ts, last_ts, reason,
-           dropped_at, recorded_at
+           dropped_at, recorded_at, declared_by, note
       FROM stream_losses
      WHERE tenant_id = $1 AND dropped_at >= $2 AND dropped_at <= $3 AND (dropped_at, event_id) < ($3, $4) {filters}
      ORDER BY dropped_at DESC, event_id DESC
@@ -39,7 +39,8 @@ _SINCE: Final = "SELECT min(first_seen_at) FROM streams WHERE tenant_id = $1"
 
 
 class LedgerRow(msgspec.Struct, frozen=True):
-    """`count` is what the device says it gave up; `recorded_at` is when this tier wrote it down."""
+    """`count` is what the device says it gave up; `recorded_at` is when this tier wrote it down.
+    `declared_by` and `note` are of a person who discarded the samples as a dead letter: who, and why."""
 
     event_id: UUID
     farm_id: str
@@ -54,6 +55,8 @@ class LedgerRow(msgspec.Struct, frozen=True):
     reason: str
     dropped_at: datetime
     recorded_at: datetime
+    declared_by: str | None = None
+    note: str | None = None
 
 
 class Sum(msgspec.Struct, frozen=True):

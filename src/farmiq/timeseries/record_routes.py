@@ -20,14 +20,16 @@ _TIMES: Final = f"""
     ', measured from ', {UTC_TIME.format("first_ts")}, ' to ', {UTC_TIME.format("last_ts")},
     ', given up at ', {UTC_TIME.format("dropped_at")}
 """
+# What a person discarded in the cloud is the cloud's own record: there is nothing of it at the edge to compare with.
+_COMPARED: Final = "(SELECT event_id AS id, * FROM {} WHERE reason <> 'discarded') AS losses"
 LOSSES: Final = Digested(
-    "(SELECT event_id AS id, * FROM stream_losses) AS losses",
+    _COMPARED.format("stream_losses"),
     at="dropped_at",
     state="reason",
     content=f"concat(reason, ': ', count, ' of sequences ', first_seq, ' to ', last_seq, ' of stream ', stream_id, {_TIMES})",
 )
 STATION_LOSSES: Final = Digested(
-    "(SELECT event_id AS id, * FROM station_losses) AS losses",
+    _COMPARED.format("station_losses"),
     at="dropped_at",
     state="reason",
     content=f"""

@@ -25,7 +25,7 @@ _RECORD: Final = """
 # Only what was asked for stands in the statement, so that PostgreSQL sees which index serves.
 _PAGE: Final = """
     SELECT event_id, farm_id, barn_id, device_id, reason, count, pictures, is_count_exact, first_ts, last_ts, dropped_at,
-           recorded_at
+           recorded_at, declared_by, note
       FROM station_losses
      WHERE tenant_id = $1 AND dropped_at >= $2 AND dropped_at <= $3 AND (dropped_at, event_id) < ($3, $4) {filters}
      ORDER BY dropped_at DESC, event_id DESC
@@ -45,7 +45,8 @@ _RECORDED: Final = """
 
 class StationLossRow(msgspec.Struct, frozen=True, kw_only=True):
     """`count` is events and pictures together, `pictures` how many of them are pictures. `is_count_exact` is false where the
-    station could not tell: then there were at least so many. `recorded_at` is when this tier wrote it down."""
+    station could not tell: then there were at least so many. `recorded_at` is when this tier wrote it down.
+    `declared_by` and `note` are of a person who discarded it as a dead letter: who, and why."""
 
     event_id: UUID
     farm_id: str | None
@@ -59,6 +60,8 @@ class StationLossRow(msgspec.Struct, frozen=True, kw_only=True):
     last_ts: datetime | None
     dropped_at: datetime
     recorded_at: datetime
+    declared_by: str | None = None
+    note: str | None = None
 
 
 class StationSum(msgspec.Struct, frozen=True):

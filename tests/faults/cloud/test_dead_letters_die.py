@@ -47,6 +47,7 @@ REPLAYS: dict[str, Death] = {
 DISCARDS: dict[str, Death] = {
     "with a window saved and not acknowledged": ("farmiq.cloud.dead_letters.saved:save", "after", "1"),
     "with a page kept and not settled": ("farmiq.cloud.dead_letters.audit:keep", "after", "1"),
+    "with a page declared lost and not settled": ("farmiq.cloud.dead_letters.losses:declare", "after", "1"),
     "with a page settled and not committed": ("farmiq.cloud.dead_letters.saved:settle", "after", "1"),
 }
 
@@ -120,6 +121,8 @@ async def test_killed_during_a_discard_every_letter_waits_or_is_kept_and_none_is
     assert await run_farmiq(environ, *command) == 0
     assert sorted(await kept_ids(cloud_pool)) == sorted(numbered(range(COUNT)))
     assert await waiting_ids(cloud_pool, url) == []
+    # promise-cloud 13: each is in the loss ledger once.
+    assert await cloud_pool.fetchval("SELECT sum(count) FROM station_losses WHERE reason = 'discarded'") == COUNT
 
 
 async def kept_ids(pool: Pool) -> list[str]:

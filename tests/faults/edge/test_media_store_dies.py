@@ -185,3 +185,61 @@ async def test_with_the_object_store_away_nothing_changes_its_state_and_it_goes_
         await assert_stored_once(edge_pool, [media_id])
     finally:
         server.stop()
+
+
+DECLARING: list[Death] = [
+    (f"{IN_MEDIA_STORE}.losses:append_own", "after", 1),
+    (f"{IN_MEDIA_STORE}.losses:record_station_loss", "before", 1),
+    (f"{IN_MEDIA_STORE}.losses:record_station_loss", "after", 2),
+    (f"{IN_MEDIA_STORE}.losses:give_up_transfers", "after", 1),
+    (f"{IN_MEDIA_STORE}.losses:declare_due", "after", 1),
+]
+
+
+async def test_killed_anywhere_while_it_declares_each_lost_picture_is_declared_exactly_once(
+    edge_pool: Pool, edge_url: str, s3: S3, run_folder: Path, tmp_path: Path
+) -> None:
+    """promise-device-edge 11."""
+    cut = [JPEG[: len(JPEG) // 2 + number] for number in range(3)]
+    environ = environment(edge_url, s3, **QUIET)
+    async with station(edge_pool, edge_url, s3, **QUIET) as scale:
+        media_ids = [await scale.upload(data) for data in cut]
+        for media_id in media_ids:
+            assert (await scale.complete(media_id, awaited="false")).status == 422
+    await edge_pool.execute(
+        "UPDATE media_objects SET announced_at = now()"
+    )  # that it is announced is nobody's news here
+    for death in DECLARING:
+        async with process(environ, run_folder, tmp_path, death) as service:
+            await asyncio.to_thread(service.wait_for_death)
+
+    async def are_declared() -> bool:
+        return bool(await edge_pool.fetchval("SELECT bool_and(declared_lost_at IS NOT NULL) FROM media_objects"))
+
+    async with process(environ, run_folder, tmp_path):
+        await eventually(are_declared, what="all of them to be declared")
+    for table in ("station_losses", "sync_outbox WHERE event_type = 'station.loss'"):
+        assert await edge_pool.fetchval(f"SELECT count(*) FROM {table}") == len(cut), table  # noqa: S608 - our own
+
+
+async def test_killed_between_removing_damaged_bytes_and_signing_their_upload_the_picture_comes_again(
+    edge_pool: Pool, edge_url: str, s3: S3, run_folder: Path, tmp_path: Path
+) -> None:
+    token, environ = await register(edge_pool), environment(edge_url, s3, **QUIET)
+    async with process(environ, run_folder, tmp_path) as service, aiohttp.ClientSession() as session:
+        scale = Station(session, service.url, token)
+        media_id = await scale.upload(JPEG)
+        assert (await scale.complete(media_id)).status == 200
+    refused = """UPDATE media_objects SET state = 'refused', refused_reason = 'changed', refused_at = now(),
+                 declare_at = now() + interval '1 hour'"""
+    await edge_pool.execute(refused)
+    async with aiohttp.ClientSession() as session:
+        async with process(environ, run_folder, tmp_path, ("farmiq.kit.s3:ObjectStore.delete", "after", 1)) as service:
+            with pytest.raises(aiohttp.ClientError):
+                await Station(session, service.url, token).presign(JPEG)
+            await asyncio.to_thread(service.wait_for_death)
+        assert await edge_pool.fetchval("SELECT state FROM media_objects") == "refused"
+        async with process(environ, run_folder, tmp_path) as service:
+            assert await Station(session, service.url, token).upload(JPEG) == media_id
+            await eventually(lambda: is_stored(edge_pool, media_id), what="the picture to be stored again")
+    await assert_stored_once(edge_pool, [media_id])

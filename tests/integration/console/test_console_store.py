@@ -110,3 +110,11 @@ def test_a_file_of_a_newer_version_or_no_database_at_all_is_left_alone(store: St
     with pytest.raises(FileDamaged):
         Store(tmp_path / "other")
     assert (tmp_path / "other" / FILE).read_bytes() == b"not a database" * 100
+
+
+def test_a_session_that_a_clock_ahead_has_begun_ends_when_it_is_set_right(store: Store) -> None:
+    """promise-device-edge 7: it would let its holder in for a year longer than was promised."""
+    store.begin_session("ann", b"one", "csrf", NOW + timedelta(days=365), timedelta(hours=12))
+    assert store.session(b"one", NOW) is None
+    store.begin_session("ann", b"two", "csrf", NOW + timedelta(seconds=5), timedelta(hours=12))
+    assert store.session(b"two", NOW) is not None, "a time server corrects by seconds"

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 
 import asyncpg
 import pytest
@@ -104,6 +105,51 @@ async def test_a_job_that_ran_lately_is_not_due_for_a_replica_that_comes_later(e
         await marker.began.wait()
         wait_for(shown(life.registry, 'farmiq_job_last_report{count="rows",job_name="count"} 3.0'))
     assert (counted.runs, marker.runs) == (1, 1)
+
+
+class Keeper:
+    """A job that notes up to when it may delete what is no more than an hour old."""
+
+    def __init__(self) -> None:
+        self.cutoffs: list[datetime] = []
+        self.days: list[int] = []
+        self.job = Job("keep", 6 * 3600.0, "keeps", self._run)
+
+    async def _run(self, work: Work) -> Report:
+        self.cutoffs.append(work.cutoff(timedelta(hours=1)))
+        self.days.append(work.days(30))
+        return {}
+
+
+async def later(pool: Pool, by: str) -> None:
+    """The clock is further by this at the next run: all that is written lies further back."""
+    await pool.execute(
+        f"UPDATE job_runs SET last_started_at = last_started_at - interval '{by}', believed_at = believed_at - interval '{by}'"  # noqa: S608 - ours
+    )
+
+
+async def test_a_clock_that_is_a_year_ahead_for_a_while_deletes_no_year(any_pool: Pool) -> None:
+    """promise-device-edge 7: what a job deletes goes by what it believes of the clock, and that goes on by a day in a run."""
+    keeper, now = Keeper(), datetime.now(UTC)
+    await run(any_pool, keeper.job)
+    await later(any_pool, "365 days")
+    await run(any_pool, keeper.job, is_dry_run=True)
+    await run(any_pool, keeper.job)
+    await later(any_pool, "6 hours")
+    await run(any_pool, keeper.job)
+    await later(any_pool, "-365 days -6 hours")
+    await run(any_pool, keeper.job)
+    days_back = [round((now - cutoff) / timedelta(days=1)) for cutoff in keeper.cutoffs]
+    assert days_back == [0, 364, 364, 363, 0], "a day of 365, and another one six hours later"
+    assert keeper.days == [30, 394, 394, 394, 30], "whole days, and rather one more"
+
+
+async def test_a_job_believes_a_clock_that_goes_as_it_should_however_rarely_it_runs(any_pool: Pool) -> None:
+    keeper, now = Keeper(), datetime.now(UTC)
+    for by in ("0 hours", "6 hours", "25 hours", "-25 hours", "1 hour"):
+        await later(any_pool, by)
+        await run(any_pool, keeper.job)
+    assert all(abs(now - timedelta(hours=1) - cutoff) < timedelta(minutes=10) for cutoff in keeper.cutoffs)
 
 
 @pytest.mark.parametrize("age", ["2 days", "-1 days"])

@@ -34,9 +34,9 @@ CLOUD = "farmiq.cloud.migrations"
 
 
 def revisions(tier: str, package: str) -> list[str]:
-    """One for each file, numbered without a gap."""
-    count = len([one for one in (files(package) / "versions").iterdir() if one.name.endswith(".py")])
-    return [f"{tier}_{number:04d}" for number in range(1, count + 1)]
+    """One for each file, in the order of their numbers."""
+    names = sorted(one.name for one in (files(package) / "versions").iterdir() if one.name.endswith(".py"))
+    return [f"{tier}_{name[:4]}" for name in names]
 
 
 EDGE_REVISIONS, CLOUD_REVISIONS = revisions("edge", EDGE), revisions("cloud", CLOUD)

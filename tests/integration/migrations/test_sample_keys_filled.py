@@ -11,7 +11,7 @@ import pytest
 from farmiq.kit.migrations import migrate
 from support.postgres import NewDatabase
 
-BEFORE = {"edge": (["002*", "003*"], "edge_0019"), "cloud": (["001[89]*", "002*"], "cloud_0017")}
+BEFORE = {"edge": (["002*", "003*"], "edge_0019"), "cloud": (["001[89]*", "002*", "003*"], "cloud_0017")}
 ROW = """
     INSERT INTO telemetry_raw (id, tenant_id, farm_id, barn_id, device_id, occurred_at, metric_type, metric_value, stream_id, seq)
     VALUES ($1, $2, 'farm-1', 'barn-1', 'node-1', $3::text::timestamptz, 'co2', 1, $4, $5)

@@ -151,3 +151,14 @@ def test_a_damaged_file_is_set_aside_and_alerts_are_raised_again(tmp_path: Path)
     (aside,) = tmp_path.glob(f"{FILE}.damaged-*")
     assert aside.read_bytes().startswith(b"this is no database")
     store.close()
+
+
+def test_a_notice_that_a_clock_ahead_has_put_off_is_due(store: AlertStore) -> None:
+    """promise-device-edge 7."""
+    raise_it(store)
+    waiting = store.due_notice(NOW)
+    assert waiting is not None
+    store.put_off_notice(waiting.id, "HTTP_503", NOW + timedelta(days=365))
+    again = store.due_notice(NOW)
+    assert again is not None
+    assert again.id == waiting.id

@@ -32,9 +32,8 @@ async def notice_silence(calendar: Calendar, work: Work) -> Report:
 
 async def forget_facts(settings: AnalyticsRetentionSettings, work: Work) -> Report:
     """What KPIs are made of."""
-    now = work.clock.now()
-    hours_before = now - timedelta(days=settings.analytics_hours_retention_days)
-    sessions_before = now - timedelta(days=settings.analytics_sessions_retention_days)
+    hours_before = work.cutoff(timedelta(days=settings.analytics_hours_retention_days))
+    sessions_before = work.cutoff(timedelta(days=settings.analytics_sessions_retention_days))
     return {
         "hours": await sweep(work, "analytics_hours", "hour_at", hours_before),
         "losses": await sweep(work, "analytics_losses", "last_at", hours_before),
@@ -47,7 +46,7 @@ async def forget_facts(settings: AnalyticsRetentionSettings, work: Work) -> Repo
 
 async def forget_results(settings: AnalyticsRetentionSettings, work: Work) -> Report:
     """KPIs and anomalies that nobody has computed for so long."""
-    before = work.clock.now() - timedelta(days=settings.analytics_results_retention_days)
+    before = work.cutoff(timedelta(days=settings.analytics_results_retention_days))
     return {
         "kpis": await sweep(work, "analytics_kpis", "computed_at", before),
         "anomalies": await sweep(work, "analytics_anomalies", "updated_at", before),

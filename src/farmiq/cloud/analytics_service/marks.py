@@ -13,6 +13,7 @@ import msgspec
 
 from farmiq.cloud.analytics_service.barn_day import DAYS_BEFORE
 from farmiq.cloud.analytics_service.days import Calendar
+from farmiq.kit.due_times import AHEAD
 from farmiq.kit.postgres import Connection
 
 CANDIDATES: Final = 500
@@ -27,10 +28,10 @@ _MARK: Final = """
 """
 # The oldest mark of all, or one of the newest day: what is measured now is not to wait behind a month that has just come in, and
 # that month is not to wait for ever.
-_CANDIDATES: Final = """
+_CANDIDATES: Final = f"""
     SELECT tenant_id, farm_id, barn_id, day FROM analytics_marks
-     WHERE marked_at <= now() - $1::float8 * interval '1 second' ORDER BY {order} LIMIT $2
-"""
+     WHERE marked_at <= now() - $1::float8 * interval '1 second' OR marked_at > now() + {AHEAD} ORDER BY {{order}} LIMIT $2
+"""  # noqa: S608 - our own constants
 _TAKE: Final = """
     WITH waiting AS MATERIALIZED ({candidates})
     SELECT tenant_id, farm_id, barn_id, day FROM waiting

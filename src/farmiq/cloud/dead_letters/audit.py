@@ -25,8 +25,8 @@ _LOCKS: Final = int.from_bytes(b"dlq", "big")
 _LOCK: Final = "SELECT pg_try_advisory_lock($1, hashtext($2))"
 _UNLOCK: Final = "SELECT pg_advisory_unlock($1, hashtext($2))"
 _BEGIN: Final = """
-INSERT INTO dead_letter_actions (action_id, kind, service, queue, asked_by, asked_over, trace_id, filter, is_dry_run)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8::text::jsonb, $9)
+INSERT INTO dead_letter_actions (action_id, kind, service, queue, asked_by, asked_over, trace_id, filter, is_dry_run, note)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8::text::jsonb, $9, $10)
 """
 _COUNT: Final = """
 UPDATE dead_letter_actions SET seen = $2, matched = $3, done = $4, failed = $5 WHERE action_id = $1
@@ -38,7 +38,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 """
 _LIST: Final = """
 SELECT action_id, kind, service, queue, asked_by, asked_over, trace_id, filter::text AS filter, is_dry_run, asked_at, finished_at,
-       seen, matched, done, failed, error
+       seen, matched, done, failed, error, note
 FROM dead_letter_actions ORDER BY asked_at DESC, action_id DESC LIMIT $1
 """
 
@@ -62,6 +62,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     asked_by: str
     asked_over: Literal["cli", "api"]
     trace_id: str | None = None
+    note: str | None = None
+    """Why, in the person's words."""
 
 
 class Counts(msgspec.Struct):
@@ -90,6 +92,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     done: int
     failed: int
     error: str | None
+    note: str | None = None
 
 
 @contextlib.asynccontextmanager
@@ -122,6 +125,7 @@ async def begin(connection: Connection, asked: Asked) -> UUID:
         asked.trace_id,
         storable(msgspec.json.encode(told).decode().replace("\\u0000", "")),
         asked.is_dry_run,
+        None if asked.note is None else storable(asked.note),
     )
     return action_id
 

@@ -4,16 +4,18 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from farmiq.cloud import drain
-from farmiq.cloud.dead_letters import audit, saved
+from farmiq.cloud.dead_letters import audit, losses, saved
 from farmiq.cloud.dead_letters.audit import Asked, alone_with
 from farmiq.cloud.dead_letters.course import Course, OnProgress, Result, Taken, collected
 from farmiq.cloud.dead_letters.filters import EVERYTHING, Filter, matches
 from farmiq.cloud.dead_letters.letters import replayed
+from farmiq.cloud.dead_letters.losses import STORING_SERVICE, Declared
 from farmiq.cloud.dead_letters.pace import Pace
 from farmiq.cloud.dead_letters.saved import SavedLetter
 from farmiq.cloud.dead_letters.summary import Groups, Summary
 from farmiq.cloud.topology import WORK_QUEUES
 from farmiq.kit.amqp import Publisher
+from farmiq.kit.clock import Clock
 from farmiq.kit.errors import Rejected
 from farmiq.kit.postgres import Connection
 
@@ -84,11 +86,14 @@ async def replay(
 async def discard(
     connection: Connection, amqp_url: str, asked: Asked, *, seen_max: int, on_progress: OnProgress | None = None
 ) -> Result:
-    """Into `discarded_letters`, in the transaction that settles them."""
+    """Into `discarded_letters`, in the transaction that settles them and writes their losses into the ledger."""
+    declared = Declared(asked.asked_by, asked.note, Clock().now())
 
     async def take(action_id: UUID, letters: Sequence[SavedLetter]) -> Taken:
         async with connection.transaction():
             await audit.keep(connection, action_id, letters)
+            if asked.service == STORING_SERVICE:
+                await losses.declare(connection, letters, declared)
             await saved.settle(connection, letters)
         return Taken(len(letters))
 

@@ -11,6 +11,8 @@ Promises: `accepted` means that a queue of the bus has the event, and that its d
           another event is rejected as `event_id_reused`, and its edge keeps the event in its DLQ. A row of 0.1.0 has no digest
           of its content and counts as the same event.
           An edge speaks only for its own tenants, as its token says and not the body. A malformed event is rejected alone.
+          Answers to an edge are numbered in the transaction that accepts its events: an edge that has heard of more answers than
+          there are here is told to send again. What was accepted before that is put on the bus once more when it comes.
           A token that is revoked opens nothing from the next request on, at every replica.
 Away:     RabbitMQ or PostgreSQL away: 503 with `Retry-After`; what had been confirmed is kept as done, the rest is
           forgotten, and the edge keeps everything until it is answered. A binding that somebody has deleted is made again,
@@ -23,5 +25,6 @@ day and on a broker that came back empty. With `ADMIN_TOKEN` it shows dead lette
 With `EXPAND_TELEMETRY_BATCHES=true` the samples of a pack are on the bus one by one too, before the pack is remembered.
 
 The way of a batch through the files: `api` → `edges` (who is it) → `pace` (not too often) → `body` (inflate within limits) →
-`screening` (what can be accepted, pure) → `handlers` (dedupe, publish, commit) → `store`, `expansion`.
+`screening` (what can be accepted, pure) → `handlers` (dedupe, publish, commit) → `store`, `expansion`; `epochs` (the answer's
+number).
 """

@@ -34,7 +34,7 @@ async def forget_events(settings: DedupeRetentionSettings, work: Work) -> Report
 
     An event that comes once more after that is published once more, and its consumers recognise it.
     """
-    cutoff = work.clock.now() - timedelta(days=settings.ingest_dedupe_retention_days)
+    cutoff = work.cutoff(timedelta(days=settings.ingest_dedupe_retention_days))
     past = [month for month in await partitions(work.connection, TABLE) if month.upper_at <= cutoff]
     dropped = [month.name for month in past if await _forget(work, month, cutoff)]
     rows = await sweep(work, DERIVED_IDS, "first_seen_at", cutoff)
@@ -44,7 +44,7 @@ async def forget_events(settings: DedupeRetentionSettings, work: Work) -> Report
 async def forget_discarded(settings: DiscardRetentionSettings, work: Work) -> Report:
     """The messages, and not the fact that somebody discarded them. Also that letters were settled: by then none of them is left
     in a queue."""
-    cutoff = work.clock.now() - timedelta(days=settings.discarded_letters_retention_days)
+    cutoff = work.cutoff(timedelta(days=settings.discarded_letters_retention_days))
     return {
         "rows": await sweep(work, "discarded_letters", "discarded_at", cutoff),
         "settled": await sweep(work, "dead_letters", "settled_at", cutoff),
@@ -57,7 +57,7 @@ async def forget_session_owners(
     """Which edge began a weigh session, when no edge tells of it any more. A session that is stored is judged by its device also
     after that; one that is not, and comes once more, belongs to the owner of its device or to whoever sends it."""
     days = max(settings.session_owner_retention_days, dedupe.ingest_dedupe_retention_days)
-    cutoff = work.clock.now() - timedelta(days=days)
+    cutoff = work.cutoff(timedelta(days=days))
     return {"rows": await sweep(work, "session_owners", "first_seen_at", cutoff)}
 
 

@@ -56,9 +56,10 @@ class ReplayOrder(Order, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class DiscardOrder(Order, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Nothing is discarded by accident: `confirm` has to be true, unless it is a dry run."""
+    """Nothing is discarded by accident: `confirm` has to be true, unless it is a dry run. `note` is why, for the loss ledger."""
 
     confirm: bool = False
+    note: Annotated[str, Meta(max_length=500)] | None = None
 
 
 class Queues(msgspec.Struct, frozen=True):
@@ -124,7 +125,7 @@ def dead_letter_routes(pool: Pool, publisher: Publisher, amqp_url: str, admin_to
 
     @post("/api/v1/dlq/{service:str}/discard", tags=["dead letters"], guards=guards, status_code=200)
     async def discard(service: Service, data: JSONBody[DiscardOrder]) -> Result:
-        """Remove letters. What is removed is kept in `discarded_letters` for a while."""
+        """Remove letters. They are kept in `discarded_letters` for a while; what they held is in the loss ledger, with `note`."""
         if not (data.confirm or data.dry_run):
             raise ApiError(400, "not_confirmed", 'Say "confirm": true to discard, or "dry_run": true to count')
         async with _connection(pool) as connection:
@@ -165,6 +166,7 @@ def _asked(kind: Kind, service: str, order: Order) -> Asked:
         asked_by=ASKED_BY,
         asked_over="api",
         trace_id=get_contextvars().get("trace_id"),
+        note=order.note if isinstance(order, DiscardOrder) else None,
     )
 
 

@@ -20,7 +20,7 @@ STEP_PAUSE_SECONDS: Final = 0.05
 
 
 async def expire(settings: MediaRetentionSettings, objects: ObjectStore, work: Work) -> Report:
-    cutoff = work.clock.now() - timedelta(days=settings.media_retention_days)
+    cutoff = work.cutoff(timedelta(days=settings.media_retention_days))
     if work.is_dry_run:
         return {"pictures": await store.count_old(work.connection, cutoff)}
     removed, floor = 0, EARLIEST

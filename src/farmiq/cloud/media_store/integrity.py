@@ -145,10 +145,14 @@ async def _look_again(run: _Check, kind: str, expected: Expected) -> None:
             if digest is not None:
                 await store.mark_verified(run.connection, picture.tenant_id, picture.media_id, at)
                 return
+            has_other_bytes = True
         except ObjectMissing:
-            kind = "no_object"
+            # A store or a proxy may answer so for an instant. Nothing is removed for it: a picture that is there after all is
+            # recognised when an edge sends it again, and by the next check.
+            kind, has_other_bytes = "no_object", False
         if run.repair:
-            await run.objects.delete(run.bucket, expected.key)
+            if has_other_bytes:
+                await run.objects.delete(run.bucket, expected.key)
             await store.mark_missing(run.connection, picture, kind, at)
     _note(run, kind, expected.key, is_repaired=run.repair)
 

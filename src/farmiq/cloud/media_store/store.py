@@ -41,8 +41,13 @@ _WANT: Final = f"""
 """  # noqa: S608 - our own constants
 _SAID_BY_BOTH: Final = ", ".join(
     f"{name} = CASE WHEN known.object_key IS NULL THEN excluded.{name} ELSE known.{name} END"
-    for name in ("farm_id", "barn_id", "device_id", "mime_type", "size_bytes", "sha256", "captured_at")
+    for name in ("farm_id", "barn_id", "device_id", "mime_type", "size_bytes", "sha256")
 )
+# A picture that was adopted from the object store has the day in its key for a time, until somebody announces it.
+_CAPTURED_AT: Final = """
+    captured_at = CASE WHEN known.object_key IS NULL
+                         OR (known.announced_event_id IS NULL AND known.captured_at = date_trunc('day', known.captured_at, 'UTC'))
+                       THEN excluded.captured_at ELSE known.captured_at END"""
 _ANNOUNCE: Final = f"""
     INSERT INTO media_objects AS known
            (tenant_id, id, farm_id, barn_id, device_id, session_id, mime_type, size_bytes, sha256, captured_at,
@@ -51,7 +56,7 @@ _ANNOUNCE: Final = f"""
                          $9::text[], $10::timestamptz[], $11::text[], $12::text[], $13::text[], $14::timestamptz[], $15::uuid[],
                          $16::text[])
     ON CONFLICT (tenant_id, id) DO UPDATE
-       SET {_SAID_BY_BOTH},
+       SET {_SAID_BY_BOTH}, {_CAPTURED_AT},
            session_id = coalesce(known.session_id, excluded.session_id), path = excluded.path,
            source_bucket = excluded.source_bucket, source_object_key = excluded.source_object_key,
            announced_at = excluded.announced_at, announced_event_id = excluded.announced_event_id,
@@ -85,7 +90,7 @@ _LIST: Final = f"""
 _WANTED: Final = """
     SELECT tenant_id, id FROM media_objects
      WHERE state IN ('announced', 'missing') AND tenant_id = ANY ($1) AND (tenant_id, id) > ($2, $3)
-       AND (state = 'missing' OR created_at < $4)
+       AND (state = 'missing' OR created_at < $4 OR created_at > now())
      ORDER BY tenant_id, id LIMIT $5
 """
 _WAITING: Final = """
@@ -97,7 +102,9 @@ _OF_SESSIONS: Final = f"""
 """  # noqa: S608 - our own constants
 _OF_IDS: Final = f"SELECT {_COLUMNS} FROM media_objects WHERE tenant_id = $1 AND id = ANY ($2)"  # noqa: S608 - our own constants
 _INVENTORY: Final = """
-    SELECT tenant_id, id, object_key, size_bytes, state = 'stored' AS must_exist FROM media_objects
+    SELECT tenant_id, id, object_key, size_bytes, state = 'stored' AS must_exist,
+           CASE WHEN state = 'stored' THEN sha256 END AS sha256
+      FROM media_objects
      WHERE bucket = $1 AND object_key COLLATE "C" > $2 ORDER BY object_key COLLATE "C" LIMIT $3
 """
 _HAS_KEY: Final = 'SELECT EXISTS (SELECT FROM media_objects WHERE bucket = $1 AND object_key COLLATE "C" = $2)'
@@ -243,7 +250,7 @@ async def waiting(connection: Connection) -> list[Waiting]:
 async def inventory(connection: Connection, bucket: str, after: str, limit: int) -> list[Expected]:
     """A page of the rows that have a place here, in byte order of their keys."""
     return [
-        Expected(row["object_key"], row["size_bytes"], row["tenant_id"], row["id"], row["must_exist"])
+        Expected(row["object_key"], row["size_bytes"], row["tenant_id"], row["id"], row["must_exist"], row["sha256"])
         for row in await connection.fetch(_INVENTORY, bucket, after, limit)
     ]
 

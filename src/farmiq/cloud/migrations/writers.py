@@ -14,7 +14,9 @@ WRITERS: Final[Writers] = {
     "cloud-ingestion": {
         READ: ("device_moves", "edge_grants", "weight_sessions"),
         UPDATE: ("edges", "edge_tokens", "device_owners_version"),
-        CHANGE: ("device_owners", "dead_letter_actions", "edge_answers"),
+        CHANGE: (
+            "device_owners", "dead_letter_actions", "edge_answers", "streams", "stream_losses", "station_losses",
+        ),
         ALL: (
             "edge_answer_marks", "ingest_dedupe", "ingest_dedupe_default", "held_deliveries", "session_owners",
             "dead_letters", "discarded_letters",

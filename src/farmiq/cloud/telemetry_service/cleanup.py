@@ -27,7 +27,7 @@ async def prepare_event_months(work: Work) -> Report:
 
 async def drop_expired_events(settings: EventRetentionSettings, work: Work) -> Report:
     """Drop months past their retention, and events without a believable time that came in before it."""
-    cutoff = work.clock.now() - timedelta(days=settings.device_event_retention_days)
+    cutoff = work.cutoff(timedelta(days=settings.device_event_retention_days))
     past = [month for month in await partitions(work.connection, EVENTS) if month.upper_at <= cutoff]
     dropped = [month.name for month in past if work.is_dry_run or await drop(work.connection, EVENTS, month)]
     rows = await sweep(work, UNDATED_EVENTS, "received_at", cutoff)
@@ -40,7 +40,7 @@ async def drop_expired_events(settings: EventRetentionSettings, work: Work) -> R
 
 
 async def forget_sync_batches(settings: EventRetentionSettings, work: Work) -> Report:
-    cutoff = work.clock.now() - timedelta(days=settings.sync_batch_retention_days)
+    cutoff = work.cutoff(timedelta(days=settings.sync_batch_retention_days))
     return {"rows": await sweep(work, "sync_batches", "received_at", cutoff)}
 
 
@@ -48,5 +48,5 @@ async def delete_expired_weighings(settings: EventRetentionSettings, work: Work)
     """What has come in before the retention. With 0 days nothing is deleted."""
     if not settings.weighing_retention_days:
         return {table: 0 for table, _ in WEIGHINGS}
-    cutoff = work.clock.now() - timedelta(days=settings.weighing_retention_days)
+    cutoff = work.cutoff(timedelta(days=settings.weighing_retention_days))
     return {table: await sweep(work, table, key, cutoff) for table, key in WEIGHINGS}

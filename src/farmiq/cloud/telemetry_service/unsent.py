@@ -14,7 +14,7 @@ import asyncpg
 import msgspec
 
 from farmiq.kit.postgres import Connection
-from farmiq.timeseries.announcement import with_due_times
+from farmiq.timeseries.announcement import TELLING_AHEAD, TELLING_DUE, with_due_times
 from farmiq.timeseries.rollup import Bucket
 from farmiq.timeseries.store import GIVEN_KEYS, KEY, key_columns
 
@@ -26,17 +26,11 @@ _MARK: Final = f"""
     INSERT INTO telemetry_agg_unsent AS known ({KEY}, due_at)
     SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[], $7::text[],
                          $8::timestamptz[])
-    ON CONFLICT ({KEY}) DO UPDATE SET changes = known.changes + 1 WHERE known.due_at < $9
+    ON CONFLICT ({KEY}) DO UPDATE SET changes = known.changes + 1
+     WHERE known.due_at < $9::timestamptz OR known.due_at > $9::timestamptz + {TELLING_AHEAD} - interval '1 hour'
 """  # noqa: S608 - our own constants
 _TAKE: Final = f"""
-    WITH due AS (
-      SELECT {KEY} FROM telemetry_agg_unsent WHERE due_at <= $1 ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED)
-    UPDATE telemetry_agg_unsent AS unsent SET due_at = $3
-      FROM due
-     WHERE (unsent.tenant_id, unsent.device_id, unsent.metric_type, unsent."window", unsent.bucket_start_at, unsent.sensor,
-            unsent.unit)
-         = (due.tenant_id, due.device_id, due.metric_type, due."window", due.bucket_start_at, due.sensor, due.unit)
-    RETURNING due.*, unsent.changes
+    UPDATE telemetry_agg_unsent SET due_at = $3 WHERE ctid = ANY ({TELLING_DUE}) RETURNING {KEY}, changes
 """  # noqa: S608 - as above
 # Buckets of which the bus was told, and nobody knows any more whether analytics heard it. By the time of the last change and by
 # their own: one of the two clocks may have been behind.

@@ -8,8 +8,10 @@ NODE_CAUSES: Final[dict[str, str]] = {
     "damaged": "stored on the node and no longer readable",
     "missing": "a file of the node's spool was gone",
     "sync_failed": "the node's disk refused after the sample was taken",
+    "spool_gone": "the node's spool was replaced by an empty one, and the edge did not have it yet",
     "not_kept": "the edge was restored and the node no longer had it",
     "not_captured": "measured, and the node could not store it in time",
+    "discarded": "a person discarded it as a dead letter of the cloud",
 }
 STATION_CAUSES: Final[dict[str, str]] = {
     "queue_full": "the station's queue of events was full",
@@ -20,6 +22,9 @@ STATION_CAUSES: Final[dict[str, str]] = {
     "damaged": "a file of the station was damaged",
     "not_readable": "not readable: the station has not said why in words that we know",
     "forgotten_by_edge": "the edge was restored and the station no longer had the picture",
+    "picture_refused": "the bytes of the picture were no good, and no better ones came",
+    "picture_missing": "the edge did not have the picture, and nobody brought it again",
+    "discarded": "a person discarded it as a dead letter of the cloud",
 }
 
 

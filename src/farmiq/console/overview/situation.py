@@ -1,6 +1,7 @@
 """The state of one tenant's farm at one moment: the pulse and the survey put together."""
 
 from datetime import datetime
+from math import inf
 from typing import Any, Final, Literal
 
 from msgspec import Struct
@@ -10,6 +11,7 @@ from farmiq.console.overview.completeness import GRACE_SECONDS, Completeness, co
 from farmiq.console.overview.figures import Figures, StationsLost
 from farmiq.console.overview.runway import edge_runway_seconds
 from farmiq.console.pulse import Pulse
+from farmiq.kit.due_times import AHEAD_SECONDS
 
 # What the cloud says when it does not want this edge: that will not pass by itself.
 REFUSALS: Final = frozenset({"HTTP_401", "HTTP_403", "HTTP_404", "HTTP_405", "HTTP_407", "HTTP_415", "NOT_THE_CLOUD"})
@@ -141,12 +143,18 @@ def link_now(
         state: LinkState = "refused" if link.last_error_code in REFUSALS else "down"
         return LinkNow(state, link.last_acked_at, link.last_error_code, link.paused_until)
     waits = (outbox.oldest_seconds or 0.0) >= GRACE_SECONDS
-    silent_seconds = (now - link.last_acked_at).total_seconds() if link.last_acked_at else None
+    silent_seconds = _silent_seconds(link.last_acked_at, now) if link.last_acked_at else None
     if waits and silent_seconds is not None and silent_seconds >= GRACE_SECONDS:
         return LinkNow("stuck", link.last_acked_at)
     if is_entrance_away and (silent_seconds is None or silent_seconds >= ANSWER_SECONDS):
         return LinkNow("stuck", link.last_acked_at)
     return LinkNow("up", link.last_acked_at)
+
+
+def _silent_seconds(last_acked_at: datetime, now: datetime) -> float:
+    """How long ago that was. Later than now was written by a clock that was ahead, which may have been any time ago."""
+    seconds = (now - last_acked_at).total_seconds()
+    return seconds if seconds > -AHEAD_SECONDS else inf
 
 
 def _told(pulse: Pulse, service: str) -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ DAMAGED: Final = "damaged"
 UNTOLD: Final = "untold"
 STATUS: Final = "status.json"
 """Written by every station that has run for a moment."""
-VERSION: Final = 2
+VERSION: Final = 3
 
 _SCHEMA: Final = """
 -- `since_us`, `next_us` and `settled_us` are on the station's running time: see running_time.py
@@ -74,11 +74,16 @@ CREATE TABLE pictures (
     expires_us INTEGER,
     settled_us INTEGER,
     reason TEXT,
-    since_us INTEGER NOT NULL DEFAULT 0
+    since_us INTEGER NOT NULL DEFAULT 0,
+    -- when the edge said that it has verified the picture; NULL: not yet
+    verified_us INTEGER,
+    -- 1: the edge acknowledged its announcement, and declares it when it does not come
+    is_announced INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 CREATE INDEX pictures_in_order ON pictures (next_us) WHERE state IN ('waiting', 'presigned');
 CREATE INDEX pictures_of_session ON pictures (session_id) WHERE session_id IS NOT NULL;
 CREATE INDEX pictures_since ON pictures (since_us, size_bytes);
+CREATE INDEX pictures_to_check ON pictures (next_us) WHERE state = 'acked';
 """
 
 # Format 1 counted on the wall clock. Its running time begins now: everything in it has come, and was settled, at zero.
@@ -92,6 +97,14 @@ UPDATE pictures SET next_us = 0;
 CREATE INDEX events_since ON events (since_us);
 CREATE INDEX pictures_since ON pictures (since_us, size_bytes)
 """
+
+# Format 2 took an acknowledged announcement for a stored picture.
+_FROM_2: Final = """
+ALTER TABLE pictures ADD COLUMN verified_us INTEGER;
+ALTER TABLE pictures ADD COLUMN is_announced INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX pictures_to_check ON pictures (next_us) WHERE state = 'acked'
+"""
+_STEPS: Final = {0: [_SCHEMA], 1: [_FROM_1, _FROM_2], 2: [_FROM_2]}
 
 
 class QueueFailed(Transient):
@@ -178,7 +191,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         raise _Damaged("a station has run here, and its queue is gone or empty")
     if version < VERSION:
         with transaction(connection):
-            for statement in (_SCHEMA if version == 0 else _FROM_1).split(";\n"):
+            for statement in ";\n".join(_STEPS[version]).split(";\n"):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {VERSION}")
 

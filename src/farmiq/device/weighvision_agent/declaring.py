@@ -52,8 +52,10 @@ def unannounced(connection: sqlite3.Connection, event: Queued, settled_us: int) 
 def give_up_pictures(
     connection: sqlite3.Connection, messages: Messages, pictures: Sequence[Picture], reason: LossReason, at: datetime
 ) -> None:
-    """Their rows stay with the caller: a file may be kept for a person to look at, or have to go."""
-    declare(connection, messages, reason, [Lost(from_us(one.captured_us), one.session_id) for one in pictures], at)
+    """Their rows stay with the caller: a file may be kept for a person to look at, or have to go. What was announced to the edge
+    is in its hands: it waits for the picture and declares it, and nobody counts it twice."""
+    ours = [one for one in pictures if not one.is_announced]
+    declare(connection, messages, reason, [Lost(from_us(one.captured_us), one.session_id) for one in ours], at)
     for one in pictures:
         fail_session(connection, one.session_id, f"a picture was given up: {reason}")
 

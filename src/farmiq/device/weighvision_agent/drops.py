@@ -14,8 +14,9 @@ CRITICAL: Final = frozenset({event_types.SESSION_CREATED, event_types.SESSION_FI
 
 PictureState = Literal["waiting", "presigned", "uploaded", "acked", "failed"]
 
-# Those that the edge has, or that were declared before, cost nothing. A session's picture is missed, a scheduled one hardly.
-_GIVEN_UP_FIRST: Final[dict[PictureState, int]] = {"acked": 0, "failed": 1, "uploaded": 2, "waiting": 3, "presigned": 3}
+# Those that the edge has, or that were declared before, cost nothing; of those that it has acknowledged and not verified, it
+# declares what it turns out not to have. A session's picture is missed, a scheduled one hardly.
+_GIVEN_UP_FIRST: Final[dict[PictureState, int]] = {"failed": 1, "uploaded": 2, "acked": 2, "waiting": 3, "presigned": 3}
 _IS_LOSS: Final = frozenset({"waiting", "presigned"})
 
 
@@ -47,11 +48,18 @@ class Held:
     captured_us: int
     size_bytes: int
     is_of_session: bool
+    is_verified: bool = False
+    """The edge has read it back."""
 
     @property
     def is_loss(self) -> bool:
         """Given up now, nobody else has it and nobody has been told."""
         return self.state in _IS_LOSS
+
+    @property
+    def order(self) -> tuple[int, bool, int]:
+        """Who goes first."""
+        return 0 if self.is_verified else _GIVEN_UP_FIRST[self.state], self.is_of_session, self.captured_us
 
 
 def too_many(waiting: Sequence[Waiting], events_max: int) -> list[int]:
@@ -74,9 +82,9 @@ def to_make_room(held: Sequence[Held], excess_bytes: int) -> list[Held]:
     """Pictures to give up until `excess_bytes` are free, the least missed first, the oldest of them first. When even all of them
     are not enough, only those that the edge has: nothing is lost in vain."""
     if sum(one.size_bytes for one in held) < excess_bytes:
-        return [one for one in held if one.state == "acked"]
+        return [one for one in held if one.is_verified]
     going: list[Held] = []
-    for one in sorted(held, key=lambda one: (_GIVEN_UP_FIRST[one.state], one.is_of_session, one.captured_us)):
+    for one in sorted(held, key=lambda one: one.order):
         if excess_bytes <= 0:
             break
         excess_bytes -= one.size_bytes

@@ -160,13 +160,20 @@ def body_of(connection: Connection, number: int) -> bytes:
     return bytes(connection.execute("SELECT body FROM events WHERE number = ?", (number,)).fetchone()[0])
 
 
-def send_again(connection: Connection, epoch: UUID, since_us: int) -> int:
-    """What another database acknowledged, and this one may never have seen. It begins to wait once more."""
+def send_again(connection: Connection, since_us: int) -> int:
+    """What the edge acknowledged, and its database may not have any more. It begins to wait once more."""
     return connection.execute(
-        "UPDATE events SET state = 'waiting', epoch = NULL, settled_us = NULL, since_us = ?"
-        " WHERE state = 'acked' AND epoch <> ?",
-        (since_us, str(epoch)),
+        "UPDATE events SET state = 'waiting', epoch = NULL, settled_us = NULL, since_us = ? WHERE state = 'acked'",
+        (since_us,),
     ).rowcount
+
+
+def announcement_of(connection: Connection, picture_id: UUID) -> tuple[int, bytes] | None:
+    """The acknowledged announcement of a picture, while it is kept."""
+    row = connection.execute(
+        "SELECT number, body FROM events WHERE picture_id = ? AND state = 'acked'", (str(picture_id),)
+    ).fetchone()
+    return None if row is None else (int(row[0]), bytes(row[1]))
 
 
 def delete(connection: Connection, numbers: Iterable[int]) -> None:

@@ -76,6 +76,7 @@ async def _run(
             if station.schedule is not None:
                 group.create_task(capture_on_schedule(life, station.schedule, messages, recorder, photographer, scale))
             group.create_task(life.until_stopped(uploader.upload_all()))
+            group.create_task(life.until_stopped(uploader.check_all()))
             group.create_task(life.until_stopped(publisher.send_all()))
             group.create_task(life.until_stopped(listen(mqtt, recorder, publisher)))
             group.create_task(recorder.keep_house(life))

@@ -1,4 +1,5 @@
-"""The two HTTP calls of a station: ask the edge for a URL, and put a picture there. They block, on a thread of their own.
+"""The HTTP calls of a station: ask the edge for a URL, put a picture there, ask what became of it. They block, on a thread of
+their own.
 
 Answers are judged here, in the three kinds that matter: it is there, the edge can't take it (try again later), or something is
 wrong with this picture itself. Only the last is a verdict on the picture: a key that was changed at the edge, a bucket that is
@@ -7,13 +8,13 @@ gone or two clocks that disagree must not cost a single one of them.
 
 import http.client
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 from uuid import UUID
 
 from farmiq.contracts.decoding import MalformedMessage, decode, encode
-from farmiq.contracts.media import PresignAnswer, PresignRequest
+from farmiq.contracts.media import PictureStates, PictureStatesRequest, PresignAnswer, PresignRequest
 from farmiq.kit.errors import Rejected, Transient
 from farmiq.kit.ids import new_id
 
@@ -141,6 +142,21 @@ class MediaClient:
         if answer.status == 202:
             raise EdgeAway("the edge has not looked for the picture yet", is_sent=True, is_answered=True)
         return answer.status == 200
+
+    def states(self, media_ids: Sequence[UUID]) -> dict[UUID, str] | None:
+        """What the edge has of pictures that were announced to it. None: it is of a release that cannot say."""
+        url = f"{self._base_url}/api/v1/media/images/states"
+        headers = {"Content-Type": "application/json", **self._credentials(None)}
+        answer = self._call("POST", url, encode(PictureStatesRequest(media_ids=list(media_ids))), headers)
+        if answer.status in (404, 405) and b'"traceId"' in answer.body:
+            return None
+        if answer.status != 200:
+            raise NotLetIn(answer.text)
+        try:
+            told = decode(PictureStates, answer.body, max_bytes=ANSWER_BYTES_MAX)
+        except MalformedMessage as error:
+            raise NotLetIn(f"EDGE_MEDIA_STORE_URL answers something else than a media store: {error}") from error
+        return {one.media_id: one.state for one in told.pictures}
 
     def _credentials(self, trace_id: str | None) -> dict[str, str]:
         return {"Authorization": f"Bearer {self._token}", **_names(trace_id)}

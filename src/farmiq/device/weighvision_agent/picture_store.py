@@ -11,9 +11,11 @@ from pathlib import Path
 from uuid import UUID
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from farmiq.contracts.media import ContentType
+from farmiq.contracts.media import ContentType, PresignAnswer
 from farmiq.contracts.timestamps import to_us
+from farmiq.contracts.weighvision import ImageCaptured
 from farmiq.device.weighvision_agent.drops import Held, PictureState
 from farmiq.spool import disk
 
@@ -34,6 +36,8 @@ class Picture(Struct, frozen=True, kw_only=True):
     upload_url: str | None = None
     upload_headers: dict[str, str] = {}
     expires_us: int | None = None
+    is_announced: bool = False
+    """The edge has acknowledged its announcement: it declares the picture when it does not come."""
 
 
 def new_picture(
@@ -52,6 +56,23 @@ def new_picture(
         size_bytes=len(data),
         sha256=hashlib.sha256(data).hexdigest(),
         captured_us=to_us(captured_at),
+    )
+
+
+def signed(picture: Picture, answer: PresignAnswer) -> Picture:
+    return replace(
+        picture,
+        state="presigned",
+        media_id=answer.media_id,
+        upload_url=answer.upload_url,
+        upload_headers=answer.required_headers,
+        expires_us=to_us(answer.expires_at),
+    )
+
+
+def captured(picture: Picture, media_id: UUID) -> ImageCaptured:
+    return ImageCaptured(
+        media_id=media_id, content_type=picture.content_type, size_bytes=picture.size_bytes, sha256=picture.sha256
     )
 
 
@@ -117,6 +138,7 @@ def _picture(row: sqlite3.Row) -> Picture:
     found = dict(zip(Picture.__struct_fields__, row, strict=True))
     for name in ("picture_id", "session_id", "media_id"):
         found[name] = None if found[name] is None else UUID(found[name])
+    found["is_announced"] = bool(found["is_announced"])
     found["upload_headers"] = json.loads(found["upload_headers"] or "{}")
     return Picture(**found)
 
@@ -176,10 +198,13 @@ def delete(connection: Connection, picture_ids: Iterable[UUID]) -> None:
 
 
 def held(connection: Connection) -> list[Held]:
-    rows = connection.execute("SELECT picture_id, state, captured_us, size_bytes, session_id IS NOT NULL FROM pictures")
+    rows = connection.execute(
+        "SELECT picture_id, state, captured_us, size_bytes, session_id IS NOT NULL, state = 'acked' AND verified_us IS NOT NULL"
+        " FROM pictures"
+    )
     return [
-        Held(picture_id, state, captured, size, bool(of_session))
-        for picture_id, state, captured, size, of_session in rows
+        Held(picture_id, state, captured, size, bool(of_session), bool(verified))
+        for picture_id, state, captured, size, of_session, verified in rows
     ]
 
 
@@ -210,9 +235,47 @@ def waiting_older_than(connection: Connection, since_us: int) -> list[Picture]:
     return [_picture(row) for row in rows]
 
 
-def settled_before(connection: Connection, at_us: int) -> list[UUID]:
-    rows = connection.execute("SELECT picture_id FROM pictures WHERE settled_us < ?", (at_us,))
+def settled_before(connection: Connection, at_us: int, oldest_us: int) -> list[UUID]:
+    """One that the edge has not verified is kept until it grows too old."""
+    rows = connection.execute(
+        "SELECT picture_id FROM pictures"
+        " WHERE settled_us < ? AND (state <> 'acked' OR verified_us IS NOT NULL OR settled_us < ?)",
+        (at_us, oldest_us),
+    )
     return [UUID(row[0]) for row in rows]
+
+
+def next_to_check(connection: Connection, now_us: int, count: int) -> list[Picture]:
+    """Those whose announcement was acknowledged, and of which the edge has not said for a while what it has."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM pictures WHERE state = 'acked' AND media_id IS NOT NULL AND next_us <= ?"  # noqa: S608 - as above
+        " ORDER BY next_us LIMIT ?",
+        (now_us, count),
+    )
+    return [_picture(row) for row in rows]
+
+
+def verified(connection: Connection, picture_id: UUID, at_us: int, next_us: int) -> None:
+    connection.execute(
+        "UPDATE pictures SET verified_us = ?, next_us = ? WHERE picture_id = ?", (at_us, next_us, str(picture_id))
+    )
+
+
+def check_in(connection: Connection, picture_id: UUID, next_us: int) -> None:
+    connection.execute("UPDATE pictures SET next_us = ? WHERE picture_id = ?", (next_us, str(picture_id)))
+
+
+def send_again(connection: Connection, picture_id: UUID, since_us: int, *, is_announced: bool) -> None:
+    """The edge does not have it: it begins to wait once more."""
+    connection.execute(
+        "UPDATE pictures SET since_us = ?, verified_us = NULL, is_announced = ? WHERE picture_id = ?",
+        (since_us, is_announced, str(picture_id)),
+    )
+
+
+def declare_ourselves(connection: Connection) -> None:
+    """An edge that was restored may have forgotten what it acknowledged."""
+    connection.execute("UPDATE pictures SET is_announced = 0 WHERE is_announced = 1")
 
 
 def tally(connection: Connection) -> dict[str, int]:

@@ -7,19 +7,16 @@ import contextlib
 import hashlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
-from msgspec.structs import replace
-
 from farmiq.contracts.ack import EVENT_ID_REUSED, DeviceAck, EventAck
-from farmiq.contracts.media import PresignAnswer
+from farmiq.contracts.media import PICTURE_STATES_MAX, PresignAnswer
 from farmiq.contracts.station import STATION_LOSS, LossReason
 from farmiq.contracts.timestamps import from_us, to_us
-from farmiq.contracts.weighvision import ImageCaptured
-from farmiq.device.weighvision_agent import event_store, picture_store
+from farmiq.device.weighvision_agent import event_store, picture_store, verification
 from farmiq.device.weighvision_agent.database import PICTURES, UNTOLD, open_queue, transaction
 from farmiq.device.weighvision_agent.declaring import (
     declare,
@@ -157,14 +154,7 @@ class Queue:
     def presigned(self, picture: Picture, answer: PresignAnswer) -> Picture:
         """Before the first byte goes to that URL: whoever dies in the middle of it goes on with the same picture, not with a
         second one."""
-        signed = replace(
-            picture,
-            state="presigned",
-            media_id=answer.media_id,
-            upload_url=answer.upload_url,
-            upload_headers=answer.required_headers,
-            expires_us=to_us(answer.expires_at),
-        )
+        signed = picture_store.signed(picture, answer)
         with self._writing():
             picture_store.set_url(self.connection, signed)
         return signed
@@ -174,17 +164,12 @@ class Queue:
             picture_store.set_waiting(self.connection, picture.picture_id, picture.attempts, 0)
 
     def uploaded(self, picture: Picture, media_id: UUID) -> None:
-        captured = ImageCaptured(
-            media_id=media_id,
-            content_type=picture.content_type,
-            size_bytes=picture.size_bytes,
-            sha256=picture.sha256,
-        )
-        at = from_us(picture.captured_us)
+        captured, at = picture_store.captured(picture, media_id), from_us(picture.captured_us)
         event = self._messages.image(picture.picture_id, picture.session_id, at, picture.trace_id, captured)
         with self._writing():
             picture_store.set_uploaded(self.connection, picture.picture_id)
-            self._add([event])
+            if not verification.is_announced_as(self.connection, picture, media_id, self._ran.now_us()):
+                self._add([event])
 
     def upload_put_off(self, picture: Picture, delay: timedelta) -> None:
         """The edge is away or asked us to wait: that costs the picture nothing."""
@@ -198,12 +183,13 @@ class Queue:
 
     # What the edge says
 
-    def settle(self, ack: DeviceAck, *, is_new_epoch: bool) -> Settled:
+    def settle(self, ack: DeviceAck, *, is_back: bool) -> Settled:
         settled = Settled([], {}, any(event.result == "stored" for event in ack.events))
         with self._writing():
-            if is_new_epoch:
-                again = event_store.send_again(self.connection, ack.epoch, self._ran.now_us())
-                log.warning("edge_epoch_changed", now=str(ack.epoch), sent_again=again)
+            if is_back:
+                again = event_store.send_again(self.connection, self._ran.now_us())
+                log.warning("edge_went_back", now=str(ack.epoch), sent_again=again)
+                picture_store.declare_ourselves(self.connection)
             event_store.set_fact(self.connection, EPOCH, str(ack.epoch))
             for event in ack.events:
                 self._settle(event, ack.epoch, settled)
@@ -217,6 +203,18 @@ class Queue:
     def epoch(self) -> UUID | None:
         known = event_store.fact(self.connection, EPOCH)
         return None if known is None else UUID(known)
+
+    # What became of pictures at the edge
+
+    def next_to_check(self) -> list[Picture]:
+        return picture_store.next_to_check(self.connection, self._ran.now_us(), PICTURE_STATES_MAX)
+
+    def states_reported(self, pictures: Sequence[Picture], states: Mapping[UUID, str] | None) -> None:
+        """What the edge has of these. None: it is of a release that cannot say, and its acknowledgement has to do."""
+        with self._writing():
+            for again in verification.note_states(self.connection, pictures, states, self._ran.now_us()):
+                reason = "the edge does not have it"
+                self._upload_failed(again, reason, delay_after(again.attempts), keep_url=False)
 
     # What is kept, and for how long
 
@@ -232,7 +230,7 @@ class Queue:
             # A restored edge may ask for all of them again: together with what waits they must not exceed the limit.
             room = max(0, self._limits.events_max - event_store.count_waiting(self.connection))
             event_store.forget_settled(self.connection, acked_us, room)
-            gone = picture_store.settled_before(self.connection, acked_us)
+            gone = picture_store.settled_before(self.connection, acked_us, oldest_us)
             picture_store.delete(self.connection, gone)
             event_store.forget_sessions(self.connection, oldest_us)
         picture_store.remove_files(self._pictures, gone)
@@ -317,6 +315,7 @@ class Queue:
             event_store.acknowledge(self.connection, event.number, epoch, self._ran.now_us())
             if event.picture_id is not None:
                 picture_store.settle(self.connection, event.picture_id, "acked", self._ran.now_us())
+                verification.check_soon(self.connection, event.picture_id, self._ran.now_us())
         elif answer.is_put_off or event.event_type == STATION_LOSS:
             # A loss is told until the edge has it, whatever it says: nobody else knows of it.
             settled.put_off[event.number] = answer.code or ""

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
 
-from farmiq.contracts.media import PresignRequest
+from farmiq.contracts.media import PICTURE_STATES_MAX, PresignRequest
 from farmiq.contracts.timestamps import from_us
 from farmiq.device.weighvision_agent.database import QueueFailed
 from farmiq.device.weighvision_agent.media_client import EdgeAway, MediaClient, NotLetIn, PictureRefused, UrlRefused
@@ -54,6 +54,29 @@ class Uploader:
             except QueueFailed as error:
                 log.error("picture_not_recorded", reason=str(error))  # noqa: TRY400 - it stays where it is, and is tried again
                 await asyncio.sleep(self._away.next_seconds())
+
+    async def check_all(self) -> None:
+        """Until cancelled. Asks the edge what it has of the pictures that were announced to it: their files are kept until it
+        says that it has verified them."""
+        backoff = Backoff(base_seconds=LOOK_SECONDS, cap_seconds=AWAY_SECONDS_MAX)
+        while True:
+            try:
+                is_more = await self._check()
+                backoff.reset()
+            except (EdgeAway, QueueFailed) as error:
+                log.debug("pictures_not_checked", reason=str(error))
+                await asyncio.sleep(backoff.next_seconds())
+                continue
+            if not is_more:
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def _check(self) -> bool:
+        pictures = await self._recorder.run(lambda queue: queue.next_to_check())
+        if pictures:
+            media_ids = [picture.media_id for picture in pictures if picture.media_id is not None]
+            states = await asyncio.to_thread(self._client.states, media_ids)
+            await self._recorder.record(lambda queue: queue.states_reported(pictures, states))
+        return len(pictures) == PICTURE_STATES_MAX
 
     async def _wait_for_work(self) -> None:
         with contextlib.suppress(TimeoutError):

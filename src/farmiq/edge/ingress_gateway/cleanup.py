@@ -25,14 +25,14 @@ _DELETED_AT_ONCE: Final = 5_000
 
 async def forget_messages(settings: CleanupSettings, work: Work) -> Report:
     """First sights older than their TTL. What comes again after that is recognised by its stream, its row or its ledger."""
-    before = work.clock.now() - timedelta(hours=settings.ingress_dedupe_ttl_hours)
+    before = work.cutoff(timedelta(hours=settings.ingress_dedupe_ttl_hours))
     return {"rows": await sweep(work, "ingress_dedupe", "first_seen_at", before)}
 
 
 async def forget_rejected(settings: CleanupSettings, work: Work) -> Report:
     """Rejected messages that are too old, and the oldest of those that are too many, of one device or of all.
     What the broker refused is forgotten at the same age. An alert about a device that is put off ends when it asks no more."""
-    by_age = work.clock.now() - timedelta(hours=settings.ingress_rejected_ttl_hours)
+    by_age = work.cutoff(timedelta(hours=settings.ingress_rejected_ttl_hours))
     excess = await _forget_excess(work.connection, settings.ingress_rejected_rows_per_device_max)
     by_rows = await _too_many_before(work.connection, settings.ingress_rejected_rows_max)
     before = by_age if by_rows is None else max(by_age, by_rows)

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from farmiq.edge.ingress_gateway.devices import TRIAL_KIND
 from farmiq.kit.clock import Clock
+from farmiq.kit.due_times import AHEAD
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import RETRY, Connection, Pool, storable
 
@@ -24,7 +25,8 @@ LOOK_SECONDS: Final = 15.0
 
 log = get_logger(__name__)
 
-_RECORD: Final = """
+# Kept as the greatest, unless a clock that was ahead has written it.
+_RECORD: Final = f"""
     INSERT INTO broker_refusals AS kept (tenant_id, device_id, kind, count, topic, first_at, last_at)
     SELECT coalesce(known.tenant_id, ''), coalesce(known.device_id, ''), seen.kind, sum(seen.count),
            (array_agg(topic ORDER BY last_at DESC))[1], min(first_at), max(last_at)
@@ -33,13 +35,17 @@ _RECORD: Final = """
       LEFT JOIN devices AS known ON known.device_id = seen.client_id
      GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
     ON CONFLICT (tenant_id, device_id, kind) DO UPDATE
-       SET count = kept.count + excluded.count, topic = excluded.topic, last_at = greatest(kept.last_at, excluded.last_at)
-"""
+       SET count = kept.count + excluded.count, topic = excluded.topic,
+           last_at = greatest(CASE WHEN kept.last_at <= excluded.last_at + {AHEAD} THEN kept.last_at END, excluded.last_at)
+"""  # noqa: S608 - our own constants
 _OF_TENANT: Final = """
     SELECT device_id, kind, count, topic, first_at, last_at FROM broker_refusals
      WHERE tenant_id = $1 AND ($2::text IS NULL OR device_id = $2) ORDER BY last_at DESC, device_id, kind LIMIT $3
 """
-_RECENT: Final = "SELECT kind, count(*) AS devices FROM broker_refusals WHERE last_at > $1 GROUP BY kind"
+_RECENT: Final = f"""
+    SELECT kind, count(*) AS devices FROM broker_refusals
+     WHERE last_at > $1 AND last_at <= $1::timestamptz + {AHEAD} GROUP BY kind
+"""  # noqa: S608 - as above
 _SINCE: Final = "SELECT device_id, kind, count FROM broker_refusals WHERE last_at > $1 ORDER BY last_at DESC LIMIT 100"
 _FORGET: Final = "DELETE FROM broker_refusals WHERE last_at < $1"
 

@@ -100,9 +100,11 @@ async def _announce(
 
     All at once and before any session is locked, as the media store asks.
     """
-    images = [(message, media.Announcement(message.origin, body.payload)) for message, body in lone]
+    images = [
+        (message, media.Announcement(message.origin, body.payload, captured_at=message.ts)) for message, body in lone
+    ]
     images += [
-        (message, media.Announcement(message.origin, body.said, body.session_id))
+        (message, media.Announcement(message.origin, body.said, body.session_id, body.at))
         for message, body in said
         if isinstance(body.said, ImageCaptured) and not refused[message]
     ]

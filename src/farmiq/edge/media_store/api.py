@@ -19,9 +19,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 from structlog.contextvars import get_contextvars
 
-from farmiq.contracts.media import PresignAnswer, PresignRequest
+from farmiq.contracts.media import PictureStates, PictureStatesRequest, PresignAnswer, PresignRequest
 from farmiq.edge.disk import Disk
-from farmiq.edge.media_store import store
+from farmiq.edge.media_store import losses, store
 from farmiq.edge.media_store.counters import Counters
 from farmiq.edge.media_store.handlers import NameTaken, admit, holder_of, refuse_foreign_station
 from farmiq.edge.media_store.inspection import Inspector
@@ -91,6 +91,7 @@ def device_routes(
                         presigns_per_minute=settings.media_presigns_per_minute,
                         first_check_seconds=settings.media_sweep_seconds,
                         day_limit=settings.day_limit,
+                        objects=inspector.objects,
                         disk=disk.state(clock.monotonic()),
                     )
                     break
@@ -118,7 +119,22 @@ def device_routes(
                 picture = await _found(pool, origin, media_id)
             return _answer(picture, is_looked_at=True)
 
-    return [presign, complete]
+    return [presign, complete, *_state_routes(pool)]
+
+
+def _state_routes(pool: Pool) -> list[Any]:
+    @post("/api/v1/media/images/states", guards=[device_guard(pool)], tags=["upload"], status_code=200)
+    async def states(request: AnyRequest, data: JSONBody[PictureStatesRequest]) -> PictureStates:
+        """What became of pictures that this device announced: whoever has their files keeps them until they are `stored`.
+
+        A `wanted` picture is presigned and uploaded again, as it was the first time; one that is `lost` is in the loss ledger.
+        """
+        token = bearer_of(request)
+        async with asking(pool) as connection:
+            origin = await holder_of(connection, token)
+            return PictureStates(pictures=await losses.states_of(connection, origin, data.media_ids))
+
+    return [states]
 
 
 def device_guard(pool: Pool) -> Any:

@@ -34,7 +34,7 @@ log = get_logger(__name__)
 
 async def delete_expired(settings: MediaRetentionSettings, open_store: OpenStore, work: Work) -> Report:
     """Delete pictures past their retention, except those of sessions that are not over and those that the cloud does not have."""
-    cutoff = work.clock.now() - timedelta(days=settings.media_retention_days)
+    cutoff = work.cutoff(timedelta(days=settings.media_retention_days))
     counts: Counter[str] = Counter(deleted=0, forced=0, held_for_session=0, held_for_sync=0)
     after: OldPicture | None = None
     _, objects = open_store()
@@ -56,7 +56,7 @@ async def delete_expired(settings: MediaRetentionSettings, open_store: OpenStore
 
 async def remove_refused(settings: MediaRetentionSettings, open_store: OpenStore, work: Work) -> Report:
     """Remove the bytes of pictures that were refused long enough ago, or are too many. Their rows stay, and say why."""
-    before = work.clock.now() - timedelta(hours=settings.media_refused_keep_hours)
+    before = work.cutoff(timedelta(hours=settings.media_refused_keep_hours))
     removed = 0
     _, objects = open_store()
     with closing(objects):

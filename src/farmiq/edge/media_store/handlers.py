@@ -13,10 +13,10 @@ from farmiq.contracts.media import MediaStored
 from farmiq.edge.alerts import about_picture, raise_alert
 from farmiq.edge.disk import RETRY_AFTER_SECONDS, State
 from farmiq.edge.ingress_gateway import devices
-from farmiq.edge.media_store import store
+from farmiq.edge.media_store import losses, store
 from farmiq.edge.media_store.picture import NewPicture, Picture, ShownState
 from farmiq.edge.media_store.screening import DayLimit, refuse_identity, stranger
-from farmiq.edge.media_store.verdicts import Again, GivenUp, Sound, Unfit, disagreement
+from farmiq.edge.media_store.verdicts import Again, GivenUp, Sound, Unfit, disagreement, may_come_again
 from farmiq.edge.own_events import append_own, naming
 from farmiq.edge.sync_forwarder.intake import PictureToSend, follow_picture
 from farmiq.edge.vision_inference import intake as vision_inference
@@ -26,6 +26,7 @@ from farmiq.kit.errors import Rejected
 from farmiq.kit.http_server import ApiError
 from farmiq.kit.ids import Naming, time_of
 from farmiq.kit.postgres import Connection, Pool
+from farmiq.kit.s3 import ObjectStore
 from farmiq.timeseries.asking import asking
 from farmiq.timeseries.stream import Origin
 
@@ -63,9 +64,12 @@ async def admit(
     presigns_per_minute: int,
     first_check_seconds: float,
     day_limit: DayLimit,
+    objects: ObjectStore,
     disk: State = "free",
 ) -> None:
     """The row is committed before the URL is handed out: no upload is ever a stranger here. `NameTaken`: nothing was changed.
+
+    A picture that is missing or damaged may be sent again by its name, while it is not declared lost.
 
     The picture is its device's only if the token is, which the same statement finds out. Why it did nothing is asked afterwards.
     """
@@ -81,6 +85,9 @@ async def admit(
             day_limit=day_limit,
         )
     except asyncpg.UniqueViolationError as error:
+        # Nothing is inserted for a wrong token, so whoever gets here holds the right one.
+        if await losses.reopen(connection, objects, new):
+            return
         raise NameTaken(f"there is a picture {new.media_id} already") from error
     if not is_admitted:
         refuse_identity(await holder_of(connection, token), new.origin)
@@ -159,7 +166,7 @@ async def _store(connection: Connection, picture: Picture, sound: Sound, at: dat
 
 
 async def _refuse(connection: Connection, picture: Picture, unfit: Unfit) -> Settled:
-    await store.mark_refused(connection, picture.media_id, unfit)
+    await losses.mark_refused(connection, picture.media_id, unfit, may_come_again=may_come_again(picture, unfit))
     subject = f"A picture of {picture.device_id} was refused: {unfit.code}"
     evidence = about_picture(
         picture.media_id, picture.device_id, picture.session_id, object_key=picture.object_key, detail=unfit.detail
@@ -173,7 +180,7 @@ async def _give_up(connection: Connection, picture: Picture) -> Settled:
     if picture.announced_at is None:
         await store.forget(connection, picture.media_id)
         return Settled("forgotten", is_ours=True)
-    await store.mark_missing(connection, picture.media_id)
+    await losses.mark_missing(connection, picture.media_id)
     subject = f"A picture that {picture.device_id} announced is not in the object store"
     evidence = about_picture(picture.media_id, picture.device_id, picture.session_id, object_key=picture.object_key)
     await raise_alert(connection, "picture_missing", subject, MISSING_ALERT, evidence, picture.tenant_id)

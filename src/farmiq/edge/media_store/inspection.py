@@ -85,15 +85,16 @@ async def examine(
         return Absent()
     except ObjectTooLarge as error:
         return Unfit(error.code, str(error))
+    sha256 = hashlib.sha256(data).hexdigest()
     if not data:
-        return Unfit(EMPTY, "the object has no bytes")
+        return Unfit(EMPTY, "the object has no bytes", sha256)
     try:
         look = await pictures.look_at(data, content_type=picture.mime_type, pixels_max=settings.media_pixels_max)
         bare = await asyncio.to_thread(without_notes, data)
     except PictureRefused as error:
-        return Unfit(error.code, str(error))
+        return Unfit(error.code, str(error), sha256)
     sent = (None, None) if bare == data else (len(bare), hashlib.sha256(bare).hexdigest())
-    return Sound(len(data), hashlib.sha256(data).hexdigest(), look.width, look.height, *sent)
+    return Sound(len(data), sha256, look.width, look.height, *sent)
 
 
 async def require_bucket(objects: ObjectStore, bucket: str) -> None:

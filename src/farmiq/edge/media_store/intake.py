@@ -5,6 +5,7 @@ just being stored holds its row and then asks for the session's.
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from uuid import UUID
 
 from msgspec import Struct
@@ -19,11 +20,12 @@ from farmiq.timeseries.stream import Origin
 
 
 class Announcement(Struct, frozen=True):
-    """`weighvision.image.captured`, from whom its topic says. `session_id` is the topic's too."""
+    """`weighvision.image.captured`, from whom its topic says. `session_id` is the topic's too; `captured_at` the envelope's."""
 
     origin: Origin
     captured: ImageCaptured
     session_id: UUID | None = None
+    captured_at: datetime | None = None
 
 
 class Announced(Struct, frozen=True):
@@ -42,6 +44,8 @@ class SessionPictures(Struct, frozen=True):
     presigned: int = 0
     refused: int = 0
     missing: int = 0
+    lost: int = 0
+    """Those of them that were declared lost, refused or missing."""
 
 
 async def announce(connection: Connection, announcements: Sequence[Announcement]) -> list[Announced]:
@@ -92,10 +96,12 @@ async def _announce(connection: Connection, announcement: Announcement, known: d
         session_id=session_id,
         size_bytes=captured.size_bytes,
         sha256=None if captured.sha256 is None else captured.sha256.lower(),
+        captured_at=announcement.captured_at,
     )
     # A session's second word about the same picture in one batch must see the first.
     known[picture.media_id] = _with_session(picture, session_id)
-    state: ShownState = "awaited" if picture.state in ("presigned", "missing") else picture.state
+    is_awaited = picture.state == "presigned" or (picture.state == "missing" and picture.declared_lost_at is None)
+    state: ShownState = "awaited" if is_awaited else picture.state
     return Announced(None, state, known[picture.media_id])
 
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from farmiq.edge.alerts import Kind as AlertKind
 from farmiq.edge.alerts import about_picture, raise_alert
-from farmiq.edge.media_store import store
+from farmiq.edge.media_store import losses, store
 from farmiq.edge.media_store.handlers import MISSING_ALERT, REFUSED_ALERT
 from farmiq.edge.media_store.orphans import picture_behind
 from farmiq.edge.media_store.picture import Picture
@@ -58,6 +58,8 @@ class Check:
     is_deep: bool = False
     is_repairing: bool = False
     clock: Clock = field(default_factory=Clock)
+    adopted_wait_seconds: float = 0.0
+    """How long an adopted picture is not looked at, so that its station can announce it with its time and session before."""
 
     async def problems(self, counts: Counter[str]) -> AsyncIterator[Problem]:
         """What is wrong, as it is found. `counts` has afterwards how much was looked at."""
@@ -90,7 +92,7 @@ class Check:
             if picture is None or await self._is_there(expected.key):
                 return None
             if self.is_repairing:
-                await store.mark_missing(self.connection, picture.media_id)
+                await losses.mark_missing(self.connection, picture.media_id)
                 await sessions.picture_lost(self.connection, picture.tenant_id, picture.media_id, self.clock.now())
                 await self._tell(picture, "picture_missing", MISSING_ALERT, "is no longer in the object store")
         return self._problem("no_object", expected)
@@ -108,7 +110,8 @@ class Check:
             if picture is None or await self._is_unchanged(picture):
                 return None
             if self.is_repairing:
-                await store.mark_refused(self.connection, picture.media_id, Unfit(code, "changed after it was stored"))
+                unfit = Unfit(code, "changed after it was stored")
+                await losses.mark_refused(self.connection, picture.media_id, unfit, may_come_again=True)
                 await sessions.picture_lost(self.connection, picture.tenant_id, picture.media_id, self.clock.now())
                 await self._tell(picture, "picture_refused", REFUSED_ALERT, "changed after it was stored")
         return self._problem(kind, expected)
@@ -125,7 +128,8 @@ class Check:
                 return None
             if self.is_repairing:
                 await store.add(self.connection, new, first_check_seconds=0.0)
-                await store.announce(self.connection, new.media_id)
+                await store.mark_adopted(self.connection, new.media_id)
+                await store.announce(self.connection, new.media_id, check_in_seconds=self.adopted_wait_seconds)
         return Problem("no_row", found.key, new.media_id, new.origin.tenant_id, self.is_repairing)
 
     async def _returned(self, expected: Expected) -> Problem:

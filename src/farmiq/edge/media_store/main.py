@@ -10,7 +10,7 @@ from farmiq.edge.media_store.jobs import jobs
 from farmiq.edge.media_store.read_routes import read_routes
 from farmiq.edge.media_store.settings import MediaStoreSettings
 from farmiq.edge.media_store.upload_routes import upload_routes
-from farmiq.edge.media_store.worker import count_pictures, look_for_pictures
+from farmiq.edge.media_store.worker import count_pictures, declare_losses, look_for_pictures
 from farmiq.kit.http_server import require_bearer, serve_http
 from farmiq.kit.jobs import keep_jobs, scheduled
 from farmiq.kit.lifecycle import Lifetime, instance_id
@@ -46,6 +46,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
                 listen(settings.database_url, wakeup, service=life.service),
                 look_for_pictures(life, inspector, wakeup, settings.media_checks_at_once),
                 count_pictures(life, inspector),
+                declare_losses(life, inspector),
                 keep_jobs(life, pool, housekeeping, instance_id(life.service, environ)),
             )
             try:

@@ -46,6 +46,11 @@ class Picture(Struct, frozen=True, kw_only=True):
     sent_size_bytes: int | None = None
     """Of what leaves the edge, when that is not the stored bytes: the same picture without its camera's notes."""
     sent_sha256: str | None = None
+    is_adopted: bool = False
+    """Its row was made from its object's key: time and session are known when somebody announces it."""
+    declare_at: datetime | None = None
+    """It is missing or refused, and is declared lost at this time unless its station sends it again."""
+    declared_lost_at: datetime | None = None
 
     @property
     def origin(self) -> Origin:

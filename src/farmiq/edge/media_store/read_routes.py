@@ -52,6 +52,7 @@ class PictureView(Struct, frozen=True, kw_only=True):
     created_at: datetime
     announced_at: datetime | None
     stored_at: datetime | None
+    declared_lost_at: datetime | None = None
     bucket: str
     object_key: str
     trace_id: str | None

@@ -12,13 +12,14 @@ from farmiq.edge.ingress_gateway import devices
 from farmiq.edge.media_store.picture import NewPicture, Picture, picture_of
 from farmiq.edge.media_store.retention import OldPicture
 from farmiq.edge.media_store.screening import BytesOfDay, DayLimit
-from farmiq.edge.media_store.verdicts import Sound, Unfit
+from farmiq.edge.media_store.verdicts import Sound
 from farmiq.kit.day_digests import Digested
+from farmiq.kit.due_times import first_due
 from farmiq.kit.object_inventory import Expected
 from farmiq.kit.postgres import Connection
 from farmiq.timeseries.stream import Origin
 
-_COLUMNS = ", ".join("id AS media_id" if name == "media_id" else name for name in Picture.__struct_fields__)
+COLUMNS = ", ".join("id AS media_id" if name == "media_id" else name for name in Picture.__struct_fields__)
 
 _INTO = """
     INSERT INTO media_objects
@@ -42,12 +43,14 @@ _BYTES_OF_DAY = _USED_TODAY.format(tenant_id="$1", device_id="$2")
 _MORE_THAN_ITS_PART = f"""
     SELECT coalesce(sum(bytes) FILTER (WHERE tenant_id = $1 AND device_id = $2), 0)
            > $3::float8 * sum(bytes) / count(DISTINCT (tenant_id, device_id))
-      FROM media_bytes_of_day WHERE day >= {_TODAY} - 1
+      FROM media_bytes_of_day WHERE day BETWEEN {_TODAY} - 1 AND {_TODAY}
 """  # noqa: S608 - as above
-_FORGET_DAYS = f"DELETE FROM media_bytes_of_day WHERE day < {_TODAY} - 7"  # noqa: S608 - as above
-# `used_to` runs ahead of the clock by one share of a minute for each URL, and by a minute at most. One statement is one
+_FORGET_DAYS = f"DELETE FROM media_bytes_of_day WHERE day NOT BETWEEN {_TODAY} - 7 AND {_TODAY} + 1"  # noqa: S608 - as above
+# `used_to` runs ahead of the clock by one share of a minute for each URL, and by a minute at most: what lies further ahead was
+# written by a clock that was ahead itself. One statement is one
 # transaction and one way to the database: a station waits for this before each picture. The bytes of the day are as they were
 # when the statement began, so URLs that are asked for at the same moment may each be the last.
+_USED_TO = "CASE WHEN pace.used_to <= clock_timestamp() + interval '1 minute' THEN pace.used_to END"
 _ADD_IN_TURN = f"""
     WITH used AS ({_USED_TODAY.format(tenant_id="$2", device_id="$5")}),
     turn AS (
@@ -57,8 +60,8 @@ _ADD_IN_TURN = f"""
        WHERE {_IS_HOLDER}
          AND of_device + coalesce($11::bigint, 0) <= $20::bigint AND of_tenant + coalesce($11::bigint, 0) <= $21::bigint
       ON CONFLICT (device_id) DO UPDATE
-         SET used_to = greatest(pace.used_to, clock_timestamp()) + interval '1 minute' / $18::int
-       WHERE greatest(pace.used_to, clock_timestamp()) + interval '1 minute' / $18::int
+         SET used_to = greatest({_USED_TO}, clock_timestamp()) + interval '1 minute' / $18::int
+       WHERE greatest({_USED_TO}, clock_timestamp()) + interval '1 minute' / $18::int
              <= clock_timestamp() + interval '1 minute'
       RETURNING true),
     counted AS (
@@ -67,42 +70,45 @@ _ADD_IN_TURN = f"""
       ON CONFLICT (tenant_id, device_id, day) DO UPDATE SET bytes = known.bytes + excluded.bytes)
     {_INTO} FROM turn RETURNING true
 """  # noqa: S608 - our own constants
-_TURN_IN = """
-    SELECT extract(epoch FROM used_to + interval '1 minute' / $2::int - interval '1 minute' - clock_timestamp())::float8
-      FROM media_presign_pace WHERE device_id = $1
-"""
-_OF_DEVICE = f"SELECT {_COLUMNS} FROM media_objects WHERE id = $1 AND tenant_id = $2 AND device_id = $3"  # noqa: S608 - our own constants
-_OF_TENANT = f"SELECT {_COLUMNS} FROM media_objects WHERE id = $1 AND tenant_id = $2"  # noqa: S608 - our own constants
-_LOCK = f"SELECT {_COLUMNS} FROM media_objects WHERE id = $1 FOR UPDATE"  # noqa: S608 - our own constants
+_TURN_IN = f"""
+    SELECT extract(epoch FROM {_USED_TO} + interval '1 minute' / $2::int - interval '1 minute' - clock_timestamp())::float8
+      FROM media_presign_pace AS pace WHERE device_id = $1
+"""  # noqa: S608 - our own constants
+_OF_DEVICE = f"SELECT {COLUMNS} FROM media_objects WHERE id = $1 AND tenant_id = $2 AND device_id = $3"  # noqa: S608 - our own constants
+_OF_TENANT = f"SELECT {COLUMNS} FROM media_objects WHERE id = $1 AND tenant_id = $2"  # noqa: S608 - our own constants
+_LOCK = f"SELECT {COLUMNS} FROM media_objects WHERE id = $1 FOR UPDATE"  # noqa: S608 - our own constants
 # In the order of the ids: two transactions that name the same pictures must not wait for each other.
-_LOCK_ALL = f"SELECT {_COLUMNS} FROM media_objects WHERE id = ANY ($1) ORDER BY id FOR UPDATE"  # noqa: S608 - our own constants
-_BY_TOKEN = f"SELECT {_COLUMNS} FROM media_objects WHERE id = $1 AND upload_token_hash = $2"  # noqa: S608 - our own constants
+_LOCK_ALL = f"SELECT {COLUMNS} FROM media_objects WHERE id = ANY ($1) ORDER BY id FOR UPDATE"  # noqa: S608 - our own constants
+_BY_TOKEN = f"SELECT {COLUMNS} FROM media_objects WHERE id = $1 AND upload_token_hash = $2"  # noqa: S608 - our own constants
 _CLAIM_BODY = """
     UPDATE media_objects SET size_bytes = $2, sha256 = $3
      WHERE id = $1 AND state = 'presigned' AND coalesce(size_bytes, $2) = $2 AND coalesce(sha256, $3) = $3
     RETURNING true
 """
-_ANNOUNCE = """
+# What was declared lost stays lost, as a sample does: nobody counts it twice.
+_MAY_RETURN = "(state = 'missing' AND declared_lost_at IS NULL)"
+_ANNOUNCE = f"""
     UPDATE media_objects
        SET announced_at = coalesce(announced_at, now()), session_id = coalesce(session_id, $2),
            size_bytes = CASE WHEN state IN ('presigned', 'missing') THEN coalesce(size_bytes, $3) ELSE size_bytes END,
            sha256 = CASE WHEN state IN ('presigned', 'missing') THEN coalesce(sha256, $4) ELSE sha256 END,
            checks = CASE WHEN state = 'missing' OR announced_at IS NULL THEN 0 ELSE checks END,
-           next_check_at = CASE WHEN state IN ('presigned', 'missing') THEN now() + make_interval(secs => $5) END,
-           state = CASE WHEN state = 'missing' THEN 'presigned' ELSE state END
+           next_check_at = CASE WHEN state = 'presigned' OR {_MAY_RETURN} THEN now() + make_interval(secs => $5) END,
+           state = CASE WHEN {_MAY_RETURN} THEN 'presigned' ELSE state END,
+           declare_at = CASE WHEN {_MAY_RETURN} THEN NULL ELSE declare_at END,
+           captured_at = CASE WHEN is_adopted THEN coalesce($6, captured_at) ELSE captured_at END,
+           is_adopted = is_adopted AND $6 IS NULL
      WHERE id = $1
-"""
+"""  # noqa: S608 - our own constants
+_ADOPTED = "UPDATE media_objects SET is_adopted = true WHERE id = $1"
 _LOOK_IN = """
     UPDATE media_objects SET next_check_at = now() + make_interval(secs => $2) WHERE id = $1 AND state = 'presigned'
 """
 _BIND = "UPDATE media_objects SET session_id = $2 WHERE id = $1"
 _CLAIM_DUE = f"""
-    WITH due AS MATERIALIZED (
-      SELECT id FROM media_objects WHERE state = 'presigned' AND next_check_at <= now()
-       ORDER BY next_check_at LIMIT $1 FOR UPDATE SKIP LOCKED)
     UPDATE media_objects SET next_check_at = now() + make_interval(secs => $2), checks = checks + 1
-     WHERE id = ANY (ARRAY(SELECT id FROM due))
-    RETURNING {_COLUMNS}
+     WHERE ctid = ANY ({first_due("media_objects", "state = 'presigned'", "next_check_at", limit="$1", now="now()")})
+    RETURNING {COLUMNS}
 """  # noqa: S608 - our own constants
 # Only whoever still holds the claim: an announcement that came meanwhile has its own time.
 _CHECK_AGAIN = """
@@ -115,31 +121,21 @@ _MARK_STORED = f"""
            sent_size_bytes = $7, sent_sha256 = $8,
            next_check_at = NULL, upload_token_hash = NULL
      WHERE id = $1
-    RETURNING {_COLUMNS}
+    RETURNING {COLUMNS}
 """  # noqa: S608 - our own constants
-_MARK_REFUSED = """
-    UPDATE media_objects
-       SET state = 'refused', refused_reason = $2, refused_detail = $3, refused_at = now(), next_check_at = NULL,
-           upload_token_hash = NULL
-     WHERE id = $1
-"""
-_MARK_MISSING = """
-    UPDATE media_objects SET state = 'missing', next_check_at = NULL, upload_token_hash = NULL WHERE id = $1
-"""
 _FORGET = "DELETE FROM media_objects WHERE id = $1"
-_UNSETTLED = """
+_COUNTS = """
     SELECT count(*) FILTER (WHERE announced_at IS NULL) AS presigned,
-           count(*) FILTER (WHERE announced_at IS NOT NULL) AS awaited
-      FROM media_objects WHERE state = 'presigned'
-"""
-_SETTLED_BADLY = """
-    SELECT (SELECT count(*) FROM media_objects WHERE state = 'refused') AS refused,
+           count(*) FILTER (WHERE announced_at IS NOT NULL) AS awaited,
+           (SELECT count(*) FROM media_objects WHERE state = 'refused') AS refused,
            (SELECT count(*) FROM media_objects WHERE state = 'missing') AS missing
+      FROM media_objects WHERE state = 'presigned'
 """
 _OLD = """
     SELECT id, tenant_id, bucket, object_key, session_id, kept_from FROM media_objects
      WHERE state <> 'presigned' AND kept_from < $1 AND (kept_from, id) > ($2, $3)
        AND (state <> 'refused' OR object_removed_at IS NOT NULL)
+       AND (declare_at IS NULL OR (announced_at IS NULL AND stored_at IS NULL))
      ORDER BY kept_from, id LIMIT $4
 """
 _OLD_REFUSED = """
@@ -153,20 +149,22 @@ _NOTE_REMOVED = "UPDATE media_objects SET object_removed_at = now() WHERE id = A
 _DELETE_ROWS = "DELETE FROM media_objects WHERE id = ANY ($1) AND state <> 'presigned'"
 _TROUBLES = """
     SELECT count(*) FILTER (WHERE state = 'refused' AND object_removed_at IS NULL) AS refused,
-           count(*) FILTER (WHERE state = 'missing') AS missing
+           count(*) FILTER (WHERE state = 'missing' AND declared_lost_at IS NULL) AS missing
       FROM media_objects WHERE tenant_id = $1 AND state IN ('refused', 'missing')
 """
 _EXPECTED = """
-    SELECT object_key, CASE WHEN state = 'stored' THEN size_bytes END AS size_bytes, tenant_id, id, state = 'stored'
+    SELECT object_key, CASE WHEN state = 'stored' THEN size_bytes END AS size_bytes, tenant_id, id, state = 'stored',
+           CASE WHEN state = 'stored' THEN sha256 END
       FROM media_objects WHERE bucket = $1 AND object_key COLLATE "C" > $2 ORDER BY object_key COLLATE "C" LIMIT $3
 """
-_MISSING_IDS = "SELECT id FROM media_objects WHERE state = 'missing' AND bucket = $1"
+_MISSING_IDS = f"SELECT id FROM media_objects WHERE {_MAY_RETURN} AND bucket = $1"  # noqa: S608 - our own constants
 _TALLY = """
     SELECT session_id, count(*) FILTER (WHERE state = 'stored') AS stored,
            count(*) FILTER (WHERE state = 'presigned' AND announced_at IS NOT NULL) AS awaited,
            count(*) FILTER (WHERE state = 'presigned' AND announced_at IS NULL) AS presigned,
            count(*) FILTER (WHERE state = 'refused') AS refused,
-           count(*) FILTER (WHERE state = 'missing') AS missing
+           count(*) FILTER (WHERE state = 'missing') AS missing,
+           count(*) FILTER (WHERE declared_lost_at IS NOT NULL) AS lost
       FROM media_objects WHERE tenant_id = $1 AND session_id = ANY ($2) GROUP BY session_id
 """
 
@@ -210,6 +208,11 @@ async def add(connection: Connection, new: NewPicture, *, first_check_seconds: f
     await connection.execute(_INTO, *_values(new, first_check_seconds))
 
 
+async def mark_adopted(connection: Connection, media_id: UUID) -> None:
+    """Its row was made from the key of its object."""
+    await connection.execute(_ADOPTED, media_id)
+
+
 async def of_device(connection: Connection, media_id: UUID, origin: Origin) -> Picture | None:
     return _one(await connection.fetchrow(_OF_DEVICE, media_id, origin.tenant_id, origin.device_id))
 
@@ -244,9 +247,10 @@ async def announce(
     size_bytes: int | None = None,
     sha256: str | None = None,
     check_in_seconds: float = 0.0,
+    captured_at: datetime | None = None,
 ) -> None:
     """Somebody says that it is there. What was known of it stays; what was not is filled in."""
-    await connection.execute(_ANNOUNCE, media_id, session_id, size_bytes, sha256, check_in_seconds)
+    await connection.execute(_ANNOUNCE, media_id, session_id, size_bytes, sha256, check_in_seconds, captured_at)
 
 
 async def look_in(connection: Connection, media_id: UUID, seconds: float) -> None:
@@ -277,22 +281,13 @@ async def mark_stored(connection: Connection, media_id: UUID, sound: Sound, at: 
     return picture_of(row)
 
 
-async def mark_refused(connection: Connection, media_id: UUID, unfit: Unfit) -> None:
-    await connection.execute(_MARK_REFUSED, media_id, unfit.code, unfit.detail)
-
-
-async def mark_missing(connection: Connection, media_id: UUID) -> None:
-    await connection.execute(_MARK_MISSING, media_id)
-
-
 async def forget(connection: Connection, media_id: UUID) -> None:
     await connection.execute(_FORGET, media_id)
 
 
 async def counts(connection: Connection) -> dict[str, int]:
     """How many pictures are in each state but the good one."""
-    unsettled, badly = await connection.fetchrow(_UNSETTLED), await connection.fetchrow(_SETTLED_BADLY)
-    return {**dict(unsettled or {}), **dict(badly or {})}
+    return dict(await connection.fetchrow(_COUNTS) or {})
 
 
 async def old_pictures(
@@ -358,7 +353,7 @@ async def page(
     at, after_id = after or (LATEST, UUID(int=2**128 - 1))
     conditions = [_condition(name, number) for number, name in enumerate(filters, 5)]
     statement = f"""
-        SELECT {_COLUMNS} FROM media_objects
+        SELECT {COLUMNS} FROM media_objects
          WHERE tenant_id = $1 AND (captured_at, id) < ($2, $3) {" ".join(conditions)}
          ORDER BY captured_at DESC, id DESC LIMIT $4
     """  # noqa: S608 - column names and conditions are the constants below

@@ -22,6 +22,8 @@ class Unfit(Struct, frozen=True):
 
     code: str
     detail: str
+    sha256: str | None = None
+    """Of the bytes that were looked at."""
 
 
 class Sound(Struct, frozen=True):
@@ -52,10 +54,16 @@ class GivenUp(Struct, frozen=True):
 def disagreement(picture: Picture, sound: Sound) -> Unfit | None:
     """The device said how large it is, or what its checksum is, and the bytes say otherwise."""
     if picture.size_bytes not in (None, sound.size_bytes):
-        return Unfit(SIZE_MISMATCH, f"{sound.size_bytes} bytes are there, {picture.size_bytes} were said")
+        return Unfit(SIZE_MISMATCH, f"{sound.size_bytes} bytes are there, {picture.size_bytes} were said", sound.sha256)
     if picture.sha256 not in (None, sound.sha256):
-        return Unfit(CHECKSUM_MISMATCH, f"the SHA-256 of what is there is {sound.sha256}, {picture.sha256} was said")
+        said = f"the SHA-256 of what is there is {sound.sha256}, {picture.sha256} was said"
+        return Unfit(CHECKSUM_MISMATCH, said, sound.sha256)
     return None
+
+
+def may_come_again(picture: Picture, unfit: Unfit) -> bool:
+    """The station may have better bytes than those that are here. Not when these are the ones that it announced."""
+    return picture.sha256 is None or picture.sha256 != unfit.sha256
 
 
 def after_absence(picture: Picture, now: datetime, *, sweep_seconds: float, grace_seconds: float) -> Again | GivenUp:

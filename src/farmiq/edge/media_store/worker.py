@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from farmiq.edge.media_store import store
+from farmiq.edge.media_store import losses, store
 from farmiq.edge.media_store.inspection import Inspector
 from farmiq.kit.errors import Transient
 from farmiq.kit.lifecycle import Lifetime
@@ -58,6 +58,18 @@ async def look(inspector: Inspector, at_once: int) -> int:
         elif isinstance(failure, BaseException):
             raise failure
     return len(due)
+
+
+async def declare_losses(life: Lifetime, inspector: Inspector) -> None:
+    """Until the service stops. Several replicas share them; killed anywhere, the next round goes on."""
+    is_running = True
+    while is_running:
+        try:
+            while await losses.declare_due(inspector.pool, inspector.clock.now()):
+                inspector.announcer.announce()
+        except AWAY as error:
+            log.warning("losses_not_declared", reason=str(error) or type(error).__name__)
+        is_running = await life.pause(COUNT_SECONDS)
 
 
 async def count_pictures(life: Lifetime, inspector: Inspector) -> None:

@@ -16,8 +16,10 @@ WRITERS: Final[Writers] = {
     "edge-ingress-gateway": {
         READ: ("retired_samples",),
         ADD: ("sync_outbox", "stream_losses", "station_losses", "session_operations"),
+        UPDATE: ("edge_identity",),
         CHANGE: (
-            "devices", "canary_receipts", "streams", "stream_content", "telemetry_raw", "telemetry_agg", "device_liveness",
+            "devices", "canary_receipts", "streams", "stream_content", "stream_boots", "telemetry_raw",
+            "telemetry_agg", "device_liveness",
             "sensor_liveness", "weight_sessions", "session_pictures", "session_results", "session_weights", "media_objects",
         ),
         ALL: ("broker_refusals", "ingress_dedupe", "ingress_rejected", "telemetry_agg_unsent"),
@@ -37,9 +39,9 @@ WRITERS: Final[Writers] = {
     },
     "edge-media-store": {
         READ: ("session_operations", "session_results", "session_weights", "inference_results", "sync_state"),
-        ADD: ("sync_outbox", "media_transfers"),
+        ADD: ("sync_outbox", "station_losses"),
         CHANGE: ("inference_jobs", "weight_sessions", "session_pictures"),
-        ALL: ("media_objects", "media_bytes_of_day", "media_presign_pace"),
+        ALL: ("media_objects", "media_bytes_of_day", "media_presign_pace", "media_transfers"),
     },
     "edge-vision-inference": {
         READ: ("media_objects", "session_operations", "session_weights"),

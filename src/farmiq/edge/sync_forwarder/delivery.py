@@ -73,7 +73,7 @@ class Delivery:
                     tenant_id,
                     instance_id=self._instance_id,
                     limit=size - len(events),
-                    lease_seconds=self._settings.outbox_lease_seconds,
+                    lease_seconds=self._settings.lease_seconds,
                     floor=floor,
                 )
                 if len(events) == size:
@@ -90,7 +90,7 @@ class Delivery:
     async def deliver(self, tenant_id: str, events: Sequence[ClaimedEvent], *, is_probe: bool) -> None:
         """Returns when every event of the batch is settled or given back."""
         started = self._life.clock.monotonic()
-        holding = Holding(self._pool, events, self._settings.outbox_lease_seconds, self._counters)
+        holding = Holding(self._pool, events, self._settings.lease_seconds, self._counters)
         keeping = asyncio.create_task(holding.keep(), name="lease-keeper")
         try:
             await self._send(tenant_id, holding, is_probe=is_probe)
@@ -113,7 +113,7 @@ class Delivery:
             batch_body(batch_id, self._settings.edge_cluster_id, tenant_id, [], asked_under)
         )
         if isinstance(answer, Judged):
-            holding = Holding(self._pool, [], self._settings.outbox_lease_seconds, self._counters)
+            holding = Holding(self._pool, [], self._settings.lease_seconds, self._counters)
             await self._settlement.write_down(tenant_id, batch_id, holding, [], answer, asked_under)
         else:
             log.info("epoch_question_unanswered", code=answer.failure.code, reason=answer.failure.message)

@@ -13,7 +13,10 @@ _FOLLOW: Final = """
 INSERT INTO media_transfers (media_id, tenant_id, farm_id, barn_id, device_id, session_id, bucket, object_key, mime_type,
                              size_bytes, sha256, captured_at, trace_id, stored_size_bytes)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-ON CONFLICT (media_id, tenant_id) DO NOTHING
+ON CONFLICT (media_id, tenant_id) DO UPDATE SET
+  state = 'pending', attempt_count = 0, next_attempt_at = clock_timestamp(), last_error_code = NULL, last_error_message = NULL,
+  failed_at = NULL, updated_at = clock_timestamp()
+WHERE media_transfers.state = 'failed'
 """
 # Releases before this one forgot pictures that had been sent for a while, and nobody knows whether the cloud still has them.
 _FOLLOW_AGAIN: Final = """
@@ -26,6 +29,7 @@ FROM media_objects JOIN unnest($1::text[], $2::uuid[]) AS given (tenant_id, id) 
 WHERE state = 'stored'
 ON CONFLICT (media_id, tenant_id) DO NOTHING
 """
+_GIVE_UP: Final = "DELETE FROM media_transfers WHERE media_id = ANY ($1) AND state IN ('pending', 'failed')"
 _FOLLOW_ALL_AGAIN: Final = _FOLLOW_AGAIN.replace(
     "JOIN unnest($1::text[], $2::uuid[]) AS given (tenant_id, id) USING (tenant_id, id)\nWHERE",
     "WHERE tenant_id = $1 AND",
@@ -38,6 +42,12 @@ UNSURE: Final = f"""
 """
 """Of a row of `sync_state`: nobody knows whether the cloud still has what it acknowledged. One without epochs can't say."""
 
+_STATES: Final = f"""
+SELECT media_id,
+       CASE WHEN t.state = 'sent' AND coalesce({UNSURE.format(state="s")}, false) THEN 'unsure' ELSE t.state END AS state
+FROM media_transfers AS t LEFT JOIN sync_state AS s ON s.tenant_id = t.tenant_id
+WHERE media_id = ANY ($1)
+"""  # noqa: S608 - a constant
 _NOT_IN_CLOUD: Final = f"""
 SELECT m.id FROM media_objects AS m
 LEFT JOIN media_transfers AS t ON t.media_id = m.id AND t.tenant_id = m.tenant_id
@@ -74,7 +84,8 @@ class PictureToSend(Struct, frozen=True, kw_only=True):
 
 
 async def follow_picture(connection: Connection, picture: PictureToSend) -> None:
-    """The picture follows its `media.stored` to the cloud, once, however often this is called for it.
+    """The picture follows its `media.stored` to the cloud, once, however often this is called for it. One whose transfer was
+    given up, because it was missing here, begins anew.
 
     Wake the forwarder after the commit, as for any event: `outbox.Announcer.announce`.
     """
@@ -101,6 +112,16 @@ async def follow_all_again(connection: Connection, tenant_id: str) -> int:
     """As `follow_again`, of all pictures of a tenant."""
     tag = await connection.execute(_FOLLOW_ALL_AGAIN, tenant_id)
     return int(tag.rpartition(" ")[2])
+
+
+async def transfers_of(connection: Connection, media_ids: Sequence[UUID]) -> dict[UUID, str]:
+    """The states of these pictures' transfers, of those that have one. `unsure`: sent to a cloud that may have lost it since."""
+    return {row["media_id"]: row["state"] for row in await connection.fetch(_STATES, list(media_ids))}
+
+
+async def give_up_transfers(connection: Connection, media_ids: Sequence[UUID]) -> None:
+    """These pictures were declared lost: there is nothing to send."""
+    await connection.execute(_GIVE_UP, list(media_ids))
 
 
 async def not_in_cloud(connection: Connection, media_ids: Sequence[UUID]) -> set[UUID]:

@@ -35,12 +35,12 @@ async def retire_acknowledged(settings: OutboxRetentionSettings, work: Work) -> 
 async def _retention(settings: OutboxRetentionSettings, work: Work) -> Retention:
     """As long as nobody knows whether the cloud still has them, a tenant's rows may be all there is."""
     kept = await store.unsure_tenants(work.connection)
-    return Retention(settings.outbox_retention_days, settings.outbox_event_retention_days, kept)
+    return Retention(work.days(settings.outbox_retention_days), work.days(settings.outbox_event_retention_days), kept)
 
 
 async def retire_sent_pictures(settings: OutboxRetentionSettings, work: Work) -> Report:
     """Those of pictures that are not here any more. What was given up stays until a person has decided."""
-    retention_days = settings.outbox_retention_days
+    retention_days = work.days(settings.outbox_retention_days)
     if work.is_dry_run:
         return {"rows": await pictures.count_retirable(work.connection, retention_days=retention_days)}
     removed = 0

@@ -5,6 +5,7 @@ from msgspec import Meta
 
 from farmiq.contracts.limits import EDGE_BATCH_BYTES_MAX, EDGE_BATCH_EVENTS_MAX
 from farmiq.edge.sync_forwarder.compression import Compression
+from farmiq.kit.due_times import DELAY_SECONDS_MAX
 from farmiq.kit.settings import BadSettings, DatabaseUrl, HttpSettings, Id, Port, Positive, Secret, Settings
 from farmiq.outbox.verdicts import RetryPolicy
 
@@ -32,11 +33,12 @@ class SyncForwarderSettings(HttpSettings, frozen=True, kw_only=True):
     outbox_batch_size: Annotated[int, Meta(ge=1, le=EDGE_BATCH_EVENTS_MAX)] = 100
     """At most so many events in one request."""
     outbox_lease_seconds: Positive = 120
-    """How long events belong to the replica that claimed them. It is renewed while they are sent."""
+    """How long events belong to the replica that claimed them. It is renewed while they are sent. More than an hour counts as
+    one."""
     outbox_max_attempts: Positive = 10
     """Then an event that the cloud refuses is a dead letter. A cloud that is away costs none."""
     outbox_backoff_cap_seconds: Positive = 300
-    """The longest wait between two attempts."""
+    """The longest wait between two attempts. More than an hour counts as one."""
     sync_interval_ms: Positive = 60_000
     """How often it looks for events if nobody woke it."""
     sync_requests_in_flight: Annotated[int, Meta(ge=1, le=32)] = 4
@@ -95,7 +97,12 @@ class SyncForwarderSettings(HttpSettings, frozen=True, kw_only=True):
 
     @property
     def retry_policy(self) -> RetryPolicy:
-        return RetryPolicy(attempts_max=self.outbox_max_attempts, backoff_cap_seconds=self.outbox_backoff_cap_seconds)
+        cap_seconds = min(self.outbox_backoff_cap_seconds, DELAY_SECONDS_MAX)
+        return RetryPolicy(attempts_max=self.outbox_max_attempts, backoff_cap_seconds=cap_seconds)
+
+    @property
+    def lease_seconds(self) -> float:
+        return min(self.outbox_lease_seconds, DELAY_SECONDS_MAX)
 
     @property
     def pause_cap_seconds(self) -> float:

@@ -12,21 +12,23 @@ from farmiq.edge.sync_forwarder.breaker import Breaker
 from farmiq.edge.sync_forwarder.cloud_epochs import KnownEpoch
 from farmiq.edge.sync_forwarder.intake import UNSURE
 from farmiq.edge.telemetry_timeseries.rebuilding import Position
+from farmiq.kit.due_times import has_gone_by, is_due
 from farmiq.kit.postgres import Connection
 from farmiq.outbox.resend import BEHIND
 
 REBUILT_WAITING_MAX: Final = 500
 """Events of a tenant that were sent behind all others and wait: with so many, no more are made anew."""
 
-_BREAKERS: Final = """
-SELECT tenant_id, consecutive_failures, coalesce(paused_until > clock_timestamp(), false) AS is_paused
+_IS_OVER: Final = f"coalesce({is_due('paused_until')}, true)"
+_BREAKERS: Final = f"""
+SELECT tenant_id, consecutive_failures, NOT {_IS_OVER} AS is_paused
 FROM sync_state WHERE tenant_id = ANY ($1)
-"""
+"""  # noqa: S608 - the condition is the constant above
 # Whoever moves `paused_until` on has the probe; the others see a pause. A prober that dies leaves a pause that ends.
-_TAKE_PROBE: Final = """
+_TAKE_PROBE: Final = f"""
 UPDATE sync_state SET paused_until = clock_timestamp() + make_interval(secs => $2)
-WHERE tenant_id = $1 AND ($3 OR coalesce(paused_until <= clock_timestamp(), true))
-"""
+WHERE tenant_id = $1 AND ($3 OR {_IS_OVER})
+"""  # noqa: S608 - as above
 _ANSWERED: Final = """
 INSERT INTO sync_state AS s (tenant_id, last_sent_batch_id, last_acked_event_id, last_acked_at, last_error_code, last_error_at,
                              unreported_sent, unreported_acked, unreported_since)
@@ -99,30 +101,31 @@ ORDER BY tenant_id
 """
 # The old values are the report: they are read under the lock that resets them. A tenant whose row is being written just now
 # has its turn at the next look.
-_TAKE_REPORTS: Final = """
+_TAKE_REPORTS: Final = f"""
 WITH due AS (
   SELECT tenant_id, last_sent_batch_id, unreported_sent, unreported_acked FROM sync_state
-  WHERE unreported_since <= clock_timestamp() - make_interval(secs => $1) FOR UPDATE SKIP LOCKED)
+  WHERE {has_gone_by("unreported_since", "make_interval(secs => $1)")} FOR UPDATE SKIP LOCKED)
 UPDATE sync_state AS s SET unreported_sent = 0, unreported_acked = 0, unreported_since = NULL
 FROM due WHERE s.tenant_id = due.tenant_id
 RETURNING due.tenant_id, due.last_sent_batch_id AS batch_id, due.unreported_sent AS sent_count,
           due.unreported_acked AS acked_count
-"""
-_LOCK: Final = """
+"""  # noqa: S608 - as above
+_LOCK: Final = f"""
 INSERT INTO sync_state AS s (tenant_id) VALUES ($1) ON CONFLICT (tenant_id) DO UPDATE SET tenant_id = excluded.tenant_id
-RETURNING consecutive_failures, coalesce(paused_until > clock_timestamp(), false) AS is_paused
-"""
-_PAUSE: Final = """
+RETURNING consecutive_failures, NOT {_IS_OVER} AS is_paused
+"""  # noqa: S608 - as above
+_PAUSE: Final = f"""
 UPDATE sync_state SET
   consecutive_failures = $2, last_sent_batch_id = $4, last_error_code = $5, last_error_at = clock_timestamp(),
   paused_until = CASE WHEN $6 THEN clock_timestamp() + make_interval(secs => $3)
-                 ELSE greatest(paused_until, clock_timestamp() + make_interval(secs => $3)) END
+                 ELSE greatest(CASE WHEN NOT {_IS_OVER} THEN paused_until END,
+                               clock_timestamp() + make_interval(secs => $3)) END
 WHERE tenant_id = $1
-"""
-_NEXT_PROBE: Final = """
+"""  # noqa: S608 - as above
+_NEXT_PROBE: Final = f"""
 SELECT extract(epoch FROM min(paused_until) - clock_timestamp())::float8
-FROM sync_state WHERE paused_until > clock_timestamp()
-"""
+FROM sync_state WHERE NOT {_IS_OVER}
+"""  # noqa: S608 - as above
 _PAUSED: Final = """
 SELECT coalesce(last_error_code, '') AS code, count(*) AS tenants FROM sync_state
 WHERE consecutive_failures > 0 GROUP BY 1

@@ -13,6 +13,7 @@ Promises: a sequence is stored once, whatever is delivered again; a row and its 
 Away:     nothing here waits for the cloud. Without PostgreSQL, `GET /api/ready` says so and queries answer 503.
 
 `intake` is what the gateway calls. Beside it: `liveness` (pure) and `devices` (what a person is shown), `sync_mode` (pure),
-`emission` and `worker` (aggregates on their way to the cloud), `retention` (pure), `cleanup`, `expiry` and `jobs` (the end
-of old rows), `fleet` (pure) and `counters` (the metrics, sampled), `store` (SQL), `api`, `alert_routes`, `settings`, `main`.
+`emission` and `worker` (aggregates on their way to the cloud), `rebuilding` (events once more, for a cloud that lost them),
+`retention` (pure), `cleanup`, `expiry` and `jobs` (the end of old rows), `fleet` (pure) and `counters` (the metrics, sampled),
+`store` (SQL), `api`, `alert_routes`, `settings`, `main`.
 """

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
+from datetime import timedelta
 from typing import Final
 
 import msgspec
@@ -12,7 +13,7 @@ from farmiq.contracts.timestamps import from_us
 from farmiq.edge.alerts import close_alert, raise_alert
 from farmiq.edge.sync_forwarder.intake import is_cloud_unsure
 from farmiq.edge.telemetry_timeseries import expiry
-from farmiq.edge.telemetry_timeseries.retention import Judgement, Span, Unsent, cutoff_of, expired, judge
+from farmiq.edge.telemetry_timeseries.retention import Judgement, Span, Unsent, expired, judge
 from farmiq.edge.telemetry_timeseries.settings import RetentionSettings
 from farmiq.kit.jobs import Report, Work
 from farmiq.kit.logging import get_logger
@@ -38,7 +39,7 @@ log = get_logger(__name__)
 
 async def drop_expired_raw(settings: RetentionSettings, work: Work) -> Report:
     """Drop months past their retention, and samples without a believable time that came in before it."""
-    cutoff = cutoff_of(work.clock.now(), settings.telemetry_raw_retention_days)
+    cutoff = work.cutoff(timedelta(days=settings.telemetry_raw_retention_days))
     there = await partitions(work.connection, RAW)
     is_any_undated = await work.connection.fetchval(
         f"SELECT EXISTS (SELECT FROM {UNDATED} WHERE ingested_at < $1)",  # noqa: S608 - a constant
@@ -67,7 +68,7 @@ async def delete_expired_aggregates(settings: RetentionSettings, work: Work) -> 
 
     The cloud makes its own from the samples. Where it is told of ours, the event carries the whole aggregate.
     """
-    cutoff = cutoff_of(work.clock.now(), settings.telemetry_agg_retention_days)
+    cutoff = work.cutoff(timedelta(days=settings.telemetry_agg_retention_days))
     removed = 0
     for device in await expiry.devices(work.connection):
         while True:

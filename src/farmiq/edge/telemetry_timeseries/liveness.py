@@ -3,7 +3,8 @@
 `last_rx_at` is our clock: when a message of the device last came. `last_sample_ts` is its own: the newest time it measured.
 A replay moves the first and not the second. A goodbye, which is mostly the broker's last will, ends the first at once; what
 the device had said before it may still be on its way, and is told apart by the device's own clock, compared with itself.
-`docs/decisions/0006-liveness.md` says why.
+`docs/decisions/0006-liveness.md` says why. Times that our clock wrote while it was ahead count for nothing
+(`docs/decisions/0029-a-clock-that-was-ahead-stops-nothing.md`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,6 +15,7 @@ import msgspec
 
 from farmiq.contracts.status import DeviceStatus
 from farmiq.contracts.timestamps import to_us
+from farmiq.kit.due_times import AHEAD_SECONDS
 from farmiq.timeseries.samples import SingleReading, StreamBatch
 from farmiq.timeseries.stream import Origin
 
@@ -109,7 +111,7 @@ def gather(messages: Iterable[Heard]) -> list[Signs]:
 
 
 def is_online(clocks: Clocks, now: datetime, online_timeout: timedelta) -> bool:
-    if clocks.last_rx_at is None or now - clocks.last_rx_at >= online_timeout:
+    if clocks.last_rx_at is None or not _is_since(clocks.last_rx_at, now, online_timeout):
         return False
     if clocks.gone_at is None or clocks.gone_ts is None or clocks.said_ts is None:
         return True
@@ -131,4 +133,9 @@ def state_of(clocks: Clocks | None, *, is_revoked: bool, now: datetime, online_t
 
 
 def is_fresh(last_sample_ts: datetime | None, now: datetime, freshness_timeout: timedelta) -> bool:
-    return last_sample_ts is not None and now - last_sample_ts < freshness_timeout
+    return last_sample_ts is not None and _is_since(last_sample_ts, now, freshness_timeout)
+
+
+def _is_since(moment: datetime, now: datetime, timeout: timedelta) -> bool:
+    """Less than `timeout` ago. Later than now was written by a clock that was ahead: nobody knows how long ago that was."""
+    return -timedelta(seconds=AHEAD_SECONDS) <= now - moment < timeout

@@ -2,26 +2,33 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
 
 import asyncpg
 
 from farmiq.contracts.timestamps import from_us
 from farmiq.edge.telemetry_timeseries.fleet import Fleet, Held
 from farmiq.edge.telemetry_timeseries.liveness import REGULAR_PAUSE, REGULAR_SPAN, Clocks, Signs
+from farmiq.kit.due_times import AHEAD
 from farmiq.kit.postgres import Connection
+from farmiq.timeseries.announcement import TELLING_DUE
 from farmiq.timeseries.rollup import Bucket
+from farmiq.timeseries.stream import Origin
 
+# Later than now only after the clock was ahead: from then on it would hide that the device is gone.
+_PAST = f"CASE WHEN known.{{0}} <= $1::timestamptz + {AHEAD} THEN known.{{0}} END"
 # One round trip for devices and sensors. A node whose clock runs ahead would otherwise stay fresh for years after its last
 # sample: what it measured counts as at most a minute newer than its arrival.
-_HEAR = """
+_HEAR = f"""
     WITH sensors AS (
       INSERT INTO sensor_liveness AS known (tenant_id, device_id, metric_type, sensor, last_rx_at, last_sample_ts)
       SELECT tenant_id, device_id, metric, sensor, $1::timestamptz, least(sample_ts, $1::timestamptz + interval '1 minute')
         FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[])
              AS heard (tenant_id, device_id, metric, sensor, sample_ts)
       ON CONFLICT (tenant_id, device_id, metric_type, sensor) DO UPDATE
-         SET last_rx_at = greatest(known.last_rx_at, excluded.last_rx_at),
-             last_sample_ts = greatest(known.last_sample_ts, excluded.last_sample_ts)
+         SET last_rx_at = greatest({_PAST.format("last_rx_at")}, excluded.last_rx_at),
+             last_sample_ts = greatest({_PAST.format("last_sample_ts")}, excluded.last_sample_ts)
     )
     INSERT INTO device_liveness AS known
            (tenant_id, farm_id, barn_id, device_id, last_rx_at, last_sample_ts, said_ts, gone_at, gone_ts,
@@ -37,10 +44,10 @@ _HEAR = """
            AS heard (tenant_id, farm_id, barn_id, device_id, is_alive, sample_ts, said_ts, gone_ts, state, figures)
     ON CONFLICT (device_id) DO UPDATE
        SET tenant_id = excluded.tenant_id, farm_id = excluded.farm_id, barn_id = excluded.barn_id,
-           last_rx_at = greatest(known.last_rx_at, excluded.last_rx_at),
-           last_sample_ts = greatest(known.last_sample_ts, excluded.last_sample_ts),
+           last_rx_at = greatest({_PAST.format("last_rx_at")}, excluded.last_rx_at),
+           last_sample_ts = greatest({_PAST.format("last_sample_ts")}, excluded.last_sample_ts),
            said_ts = greatest(known.said_ts, excluded.said_ts),
-           gone_at = coalesce(excluded.gone_at, known.gone_at),
+           gone_at = coalesce(excluded.gone_at, {_PAST.format("gone_at")}),
            gone_ts = CASE WHEN excluded.gone_at IS NULL THEN known.gone_ts
                           ELSE greatest(known.said_ts, excluded.gone_ts) END,
            reported_state = coalesce(excluded.reported_state, known.reported_state),
@@ -53,7 +60,7 @@ _HEAR = """
            scheduled_at = coalesce(known.scheduled_at, excluded.scheduled_at,
              CASE WHEN excluded.last_rx_at - known.last_rx_at <= $17::interval
                    AND excluded.last_rx_at - known.regular_since >= $18::interval THEN excluded.last_rx_at END)
-"""
+"""  # noqa: S608 - our own constants
 _DEVICES = """
     SELECT device_id, farm_id, barn_id, last_rx_at, last_sample_ts, said_ts, gone_at, gone_ts, reported_state, reported_at,
            status_json, status_at, scheduled_at
@@ -73,6 +80,17 @@ _TIME_QUALITIES = """
           AND raw.occurred_at >= wanted.at - interval '1 minute' AND raw.occurred_at <= wanted.at + interval '1 minute'
         ORDER BY raw.occurred_at DESC
         LIMIT 1) AS newest
+"""
+# Only a stream that was begun later takes another one's place: a status may be late on its way.
+_REPORTED_STREAM = """
+    SELECT (known.status_json->>'stream_id')::uuid AS stream_id,
+           coalesce((known.status_json->>'last_captured_seq')::bigint, 0) AS last_captured_seq
+      FROM device_liveness AS known
+     WHERE known.device_id = $2 AND known.tenant_id = $1 AND (known.status_json->>'stream_id')::uuid <> $3
+       AND NOT EXISTS (
+         SELECT FROM streams AS now JOIN streams AS before USING (tenant_id)
+          WHERE tenant_id = $1 AND now.stream_id = $3
+            AND before.stream_id = (known.status_json->>'stream_id')::uuid AND now.first_seen_at <= before.first_seen_at)
 """
 _SENSORS = """
     SELECT device_id, metric_type, sensor, last_rx_at, last_sample_ts
@@ -99,22 +117,10 @@ _MARK_UNSENT = """
     ON CONFLICT (tenant_id, device_id, metric_type, "window", bucket_start_at, sensor, unit) DO UPDATE
        SET due_at = known.due_at
 """
-_TAKE_DUE = """
-    WITH due AS (
-      SELECT tenant_id, device_id, metric_type, sensor, unit, "window", bucket_start_at
-        FROM telemetry_agg_unsent
-       WHERE due_at <= $1
-       ORDER BY due_at
-       LIMIT $2
-         FOR UPDATE SKIP LOCKED
-    )
-    DELETE FROM telemetry_agg_unsent AS unsent
-     USING due
-     WHERE (unsent.tenant_id, unsent.device_id, unsent.metric_type, unsent."window", unsent.bucket_start_at,
-            unsent.sensor, unsent.unit)
-         = (due.tenant_id, due.device_id, due.metric_type, due."window", due.bucket_start_at, due.sensor, due.unit)
-    RETURNING due.*
-"""
+_TAKE_DUE = f"""
+    DELETE FROM telemetry_agg_unsent WHERE ctid = ANY ({TELLING_DUE})
+    RETURNING tenant_id, device_id, metric_type, sensor, unit, "window", bucket_start_at
+"""  # noqa: S608 - our own constants
 _BUCKETS = """
     SELECT known.tenant_id, known.farm_id, known.barn_id, known.device_id, known.metric_type, known.sensor, known.unit,
            known."window", known.bucket_start_at, known.bucket_end_at, known.count, known.sum_value, known.min_value,
@@ -138,6 +144,17 @@ async def save_signs(connection: Connection, devices: Sequence[Signs], received_
     rows = [_device_row(device) for device in devices]
     columns = (*_columns(sensors, 5), *_columns(rows, 10))
     await connection.execute(_HEAR, received_at, *columns, REGULAR_PAUSE, REGULAR_SPAN)
+
+
+class ReportedStream(NamedTuple):
+    stream_id: UUID
+    last_captured_seq: int
+
+
+async def reported_stream(connection: Connection, origin: Origin, stream_id: UUID) -> ReportedStream | None:
+    """The stream of the device's last status, when that is another one than `stream_id`, and older."""
+    row = await connection.fetchrow(_REPORTED_STREAM, origin.tenant_id, origin.device_id, stream_id)
+    return None if row is None else ReportedStream(row["stream_id"], row["last_captured_seq"])
 
 
 async def devices(connection: Connection, tenant_id: str, device_ids: Sequence[str]) -> list[asyncpg.Record]:

@@ -13,9 +13,8 @@ from farmiq.kit.sweep import sweep
 
 async def delete_finished(settings: InferenceRetentionSettings, work: Work) -> Report:
     """Jobs that ended long ago, and results that are too old to keep. What the cloud is to know of them is in the outbox."""
-    now = work.clock.now()
-    jobs_before = now - timedelta(days=settings.inference_job_retention_days)
-    results_before = now - timedelta(days=settings.inference_result_retention_days)
+    jobs_before = work.cutoff(timedelta(days=settings.inference_job_retention_days))
+    results_before = work.cutoff(timedelta(days=settings.inference_result_retention_days))
     report: Report = {
         "jobs": await sweep(work, "inference_jobs", "finished_at", jobs_before),
         "results": await sweep(work, "inference_results", "created_at", results_before),

@@ -12,6 +12,7 @@ from farmiq.edge.media_store.picture import Picture
 from farmiq.edge.vision_inference.job import AGAIN, LIVE, Job, Lane, State, job_id_of, job_of
 from farmiq.edge.vision_inference.verdicts import Trouble
 from farmiq.kit.day_digests import RESULT_CONTENT, Digested
+from farmiq.kit.due_times import first_due, is_due
 from farmiq.kit.postgres import Connection
 
 COUNTED_MAX: Final = 50_000
@@ -44,9 +45,8 @@ _CLAIM: Final = f"""
 UPDATE inference_jobs SET
   state = 'running', claimed_by = $1, claim_token = claim_token + 1, attempt_count = attempt_count + 1,
   lease_expires_at = clock_timestamp() + make_interval(secs => $2)
-WHERE id = ANY (ARRAY(
-  SELECT id FROM inference_jobs WHERE state = 'pending' AND lane = $3 AND next_attempt_at <= statement_timestamp()
-  ORDER BY next_attempt_at, id LIMIT $4 FOR UPDATE SKIP LOCKED))
+WHERE ctid = ANY (
+  {first_due("inference_jobs", "state = 'pending' AND lane = $3", "next_attempt_at", then="id", limit="$4")})
 RETURNING {_COLUMNS}
 """  # noqa: S608 - our own constants
 _RENEW: Final = """
@@ -56,7 +56,7 @@ WHERE inference_jobs.id = held.id AND claim_token = held.token AND state = 'runn
 """
 _EXPIRED: Final = f"""
 SELECT {_COLUMNS} FROM inference_jobs
-WHERE state = 'running' AND coalesce(lease_expires_at, '-infinity') < clock_timestamp()
+WHERE state = 'running' AND {is_due("coalesce(lease_expires_at, '-infinity')")}
 LIMIT $1 FOR UPDATE SKIP LOCKED
 """  # noqa: S608 - our own constants
 _OURS: Final = "WHERE id = $1 AND claim_token = $2 AND state = 'running'"

@@ -31,7 +31,7 @@ _OLD_RESULTS: Final = """
 
 async def delete_expired_sessions(settings: SessionRetentionSettings, work: Work) -> Report:
     """Closed sessions to which nothing has come for so long, and inference results that are in no session."""
-    before = work.clock.now() - timedelta(days=settings.kept_days)
+    before = work.cutoff(timedelta(days=settings.kept_days))
     return {
         "sessions": await _delete(work, "weight_sessions", _OLD_SESSIONS, before),
         "results": await _delete(work, "session_results", _OLD_RESULTS, before),

@@ -11,6 +11,7 @@ from farmiq.edge.weighvision_session.ending import Told
 from farmiq.edge.weighvision_session.events import InferenceResult, SessionEvent
 from farmiq.edge.weighvision_session.kept import Kept, kept_of, picture_of
 from farmiq.edge.weighvision_session.session import Picture, Session
+from farmiq.kit.due_times import first_due
 from farmiq.kit.postgres import Connection
 from farmiq.timeseries.stream import Origin
 
@@ -29,7 +30,8 @@ _LOCK = f"""
     SELECT id, tenant_id, farm_id, barn_id, device_id FROM weight_sessions WHERE (tenant_id, id) {_GIVEN}
      ORDER BY tenant_id, id FOR UPDATE
 """  # noqa: S608 - our own constants
-DUE = "SELECT tenant_id, id FROM weight_sessions WHERE look_at <= $1 ORDER BY look_at LIMIT $2 FOR UPDATE SKIP LOCKED"
+_DUE_PLACES = first_due("weight_sessions", "look_at IS NOT NULL", "look_at", limit="$2", now="$1::timestamptz")
+DUE = f"SELECT tenant_id, id FROM weight_sessions WHERE ctid = ANY ({_DUE_PLACES})"  # noqa: S608 - our own constants
 # A statement of its own, after the lock: one that waits for a lock would still see what stood around the row before.
 _READ = f"""
     SELECT session.*,

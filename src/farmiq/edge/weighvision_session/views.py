@@ -22,7 +22,7 @@ Whereabouts = Literal["not_announced", "not_verified", "not_uploaded", "missing"
 class PictureCounts(msgspec.Struct, frozen=True, kw_only=True):
     """`expected` is the station's count, once it has finalized. Of what is not stored: `unheard` pictures nobody has named yet;
     for `presigned` ones a URL was signed and no word came since; `awaited` ones were announced and are not verified; `missing`
-    ones were announced and never came; `refused` ones came and were not taken."""
+    ones were announced and never came; `refused` ones came and were not taken. `lost` ones of these two were declared."""
 
     expected: int | None
     stored: int
@@ -31,6 +31,7 @@ class PictureCounts(msgspec.Struct, frozen=True, kw_only=True):
     awaited: int
     missing: int
     refused: int
+    lost: int = 0
 
 
 class SessionView(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,4 +216,5 @@ def _counts(kept: Kept, tally: SessionPictures) -> PictureCounts:
         awaited=tally.awaited,
         missing=tally.missing,
         refused=tally.refused,
+        lost=tally.lost,
     )

@@ -5,11 +5,18 @@ a day hands in old events, and nobody was late with them.
 """
 
 from datetime import datetime, timedelta
+from typing import Final
 
 import msgspec
 
 from farmiq.edge.weighvision_session.ending import Told, digest_of
 from farmiq.edge.weighvision_session.session import Session
+from farmiq.kit.due_times import DELAY_SECONDS_MAX
+
+CLOCK_SLACK: Final = timedelta(minutes=1)
+"""Between the clocks of replicas, and as a time server corrects them."""
+LOOK_AGAIN: Final = timedelta(seconds=DELAY_SECONDS_MAX)
+"""However long a session still has: no due time lies further ahead."""
 
 
 class Patience(msgspec.Struct, frozen=True):
@@ -20,6 +27,10 @@ class Patience(msgspec.Struct, frozen=True):
     unbound: timedelta
     """How long pictures may be there of a session that nobody has spoken of: a station without MQTT uploads them all the same."""
 
+    @property
+    def longest(self) -> timedelta:
+        return max(self.incomplete, self.settle, self.unbound)
+
 
 class Heard(msgspec.Struct, frozen=True):
     """When the edge heard of a session: first, last, and of its end."""
@@ -27,6 +38,16 @@ class Heard(msgspec.Struct, frozen=True):
     first_at: datetime
     last_at: datetime
     ended_at: datetime | None = None
+
+    def as_of(self, now: datetime, patience: Patience) -> "Heard":
+        """What was heard later than now was heard by a clock that was ahead, and how long ago nobody knows: every wait that began
+        with it is over."""
+        latest, long_ago = now + CLOCK_SLACK, now - patience.longest
+        return Heard(
+            long_ago if self.first_at > latest else self.first_at,
+            long_ago if self.last_at > latest else self.last_at,
+            long_ago if self.ended_at is not None and self.ended_at > latest else self.ended_at,
+        )
 
 
 class Judgement(msgspec.Struct, frozen=True):
@@ -44,6 +65,7 @@ def judge(
     now: datetime,
     patience: Patience,
 ) -> Judgement:
+    heard = heard.as_of(now, patience)
     late_at = overdue_at(session, heard, patience)
     tell_at = telling_at(session, heard, told, now, patience)
     is_late = late_at is not None and late_at <= now
@@ -51,7 +73,7 @@ def judge(
     return Judgement(
         incomplete_since=(incomplete_since or late_at) if is_late else None,
         is_to_be_told=tell_at is not None and tell_at <= now,
-        look_at=min(waits, default=None),
+        look_at=min([*waits, now + LOOK_AGAIN]) if waits else None,
     )
 
 

@@ -2,18 +2,22 @@
 
 import asyncio
 import json
+import sqlite3
+from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
+from farmiq.edge.media_store.integrity import Check
 from farmiq.kit.mqtt import MqttClient
 from farmiq.kit.postgres import Pool
 from farmiq.stack.object_store import create_bucket
 from farmiq.stack.seaweedfs import SeaweedFs
 from integration.device.weighvision_agent.station_world import Edge, Station, edge_running, stations
+from support import media_world
 from support.cut_link import plugged
 from support.mosquitto import Broker
 from support.s3 import S3, start_seaweedfs
@@ -307,3 +311,67 @@ def _bucket_of(server: ServerProcess) -> S3:
     key = store.identities[0]
     create_bucket(store.endpoint, key.access_key, key.secret_key, "pictures")
     return S3(store.endpoint, key.access_key, key.secret_key, "pictures")
+
+
+CHECKING: list[Death] = [
+    (f"{AGENT}.media_client:MediaClient.states", "after", 1),
+    (f"{AGENT}.picture_store:send_again", "after", 1),
+    (f"{AGENT}.queue:Queue.states_reported", "after", 1),
+    (f"{AGENT}.queue:Queue.presigned", "after", 1),
+    (f"{AGENT}.media_client:MediaClient.put", "after", 1),
+    (f"{AGENT}.verification:is_announced_as", "after", 1),
+    (f"{AGENT}.picture_store:verified", "after", 1),
+]
+
+
+async def test_killed_while_it_sends_a_picture_again_that_the_edge_lost_the_picture_is_there_once(
+    edge_pool: Pool, edge_url: str, mosquitto: Broker, s3: S3, run_folder: Path, tmp_path: Path
+) -> None:
+    """promise-device-edge 11: the events were acknowledged long ago, and one of the pictures is gone at the edge."""
+    doomed = [Station(tmp_path / f"scale-{number}", f"scale-{number}", run_folder) for number in range(len(CHECKING))]
+    turns = asyncio.Semaphore(4)
+    async with edge_running(edge_pool, edge_url, mosquitto, s3) as edge:
+
+        async def weigh(station: Station) -> None:
+            async with turns:
+                await edge.admit(station)
+                station.start()
+                await weigh_once(station)
+                await until_whole(edge, station)
+                await asyncio.to_thread(station.kill)
+
+        async def check(station: Station, death: Death) -> None:
+            async with turns:
+                with closing(sqlite3.connect(station.queue_folder / "queue.db")) as queue, queue:
+                    queue.execute("UPDATE pictures SET next_us = 0")  # it is asked about each hour
+                station.start(death)
+                await asyncio.to_thread(wait_for, station.is_dead, 60, f"{death} to happen")
+                with closing(sqlite3.connect(station.queue_folder / "queue.db")) as queue, queue:
+                    queue.execute("UPDATE pictures SET next_us = 0")
+                station.start()
+                await until_whole(edge, station)
+                await asyncio.to_thread(station.kill)
+
+        with stations(*doomed):
+            async with asyncio.TaskGroup() as group:
+                for station in doomed:
+                    group.create_task(weigh(station))
+            one_of_each = """SELECT DISTINCT ON (device_id) id, object_key FROM media_objects
+                              WHERE state = 'stored' ORDER BY device_id, id"""
+            objects = media_world.objects_of(s3)
+            lost = await edge_pool.fetch(one_of_each)
+            for row in lost:
+                await objects.delete(s3.bucket, row["object_key"])
+            async with edge_pool.acquire() as connection:
+                check_all = Check(connection, objects, s3.bucket, is_repairing=True)
+                repaired = [problem async for problem in check_all.problems(Counter())]
+            assert {one.media_id for one in repaired if one.kind == "no_object"} == {row["id"] for row in lost}
+            async with asyncio.TaskGroup() as group:
+                for station, death in zip(doomed, CHECKING, strict=True):
+                    group.create_task(check(station, death))
+    by_name = "SELECT count(*) FROM media_objects WHERE state = 'stored' AND id = ANY ($1)"
+    assert await edge_pool.fetchval(by_name, [row["id"] for row in lost]) == len(lost), "each by the name that it had"
+    assert await edge_pool.fetchval("SELECT count(*) FROM media_objects WHERE state = 'stored'") == 3 * len(doomed)
+    told = "SELECT count(*) FROM sync_outbox WHERE event_type = $1"
+    assert await edge_pool.fetchval(told, "weighvision.image.captured") == 3 * len(doomed)
+    assert await edge_pool.fetchval(told, "station.loss") == 0

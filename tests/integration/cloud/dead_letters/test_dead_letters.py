@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from decimal import Decimal
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 import msgspec
@@ -20,12 +21,16 @@ from farmiq.cloud.dead_letters.filters import Filter
 from farmiq.cloud.dead_letters.handlers import NoSuchService
 from farmiq.cloud.dead_letters.pace import Pace
 from farmiq.cloud.topology import WORK_QUEUES
+from farmiq.contracts.telemetry import pack_of
 from farmiq.kit import bus_headers, bus_worker
-from farmiq.kit.amqp import Delivery, Publisher, TopologyGone
+from farmiq.kit.amqp import Delivery, Outgoing, Publisher, TopologyGone
 from farmiq.kit.amqp_inspection import connected
 from farmiq.kit.clock import Clock
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.postgres import Connection, Pool
+from farmiq.timeseries.admission import admit_batches
+from farmiq.timeseries.samples import StreamBatch
+from farmiq.timeseries.stream import Origin
 from support.bus_queue import take_messages
 from support.bus_work import TABLE, Numbers, working
 from support.dead_letters import (
@@ -42,7 +47,9 @@ from support.dead_letters import (
     numbered,
     waiting_ids,
 )
+from support.entrance import event
 from support.rabbitmq import NewVirtualHost
+from support.telemetry import NOW, batch_of, loss_of
 from support.waiting import eventually
 
 
@@ -346,3 +353,95 @@ async def test_a_queue_that_does_not_exist_and_a_service_that_has_none_are_told_
         await handlers.summarize(database, url, SERVICE, ALL)
     with pytest.raises(NoSuchService, match="cloud-telemetry-service"):
         await handlers.summarize(database, url, "cloud-ingestion", ALL)
+
+
+STREAM = UUID(int=77)
+
+
+def bus_letter(number: int, reason: str = "not_storable", **changes: Any) -> Outgoing:
+    return letter(number, reason, body=msgspec.json.encode(event(UUID(int=1000 + number), **changes)))
+
+
+def pack_letter(number: int, first: int, last: int, **changes: Any) -> Outgoing:
+    pack = msgspec.to_builtins(pack_of(batch_of(STREAM, first, last), first, last))
+    return bus_letter(number, event_type="telemetry.batch.ingested", payload=pack, **changes)
+
+
+async def ledger(pool: Pool, table: str, *columns: str) -> list[tuple[Any, ...]]:
+    rows = await pool.fetch(f"SELECT {', '.join(columns)} FROM {table} ORDER BY {columns[0]}, declared_by")  # noqa: S608 - our own
+    return [tuple(row) for row in rows]
+
+
+async def test_discarded_samples_are_in_the_loss_ledger_with_who_and_why(
+    url: str, database: Connection, cloud_pool: Pool
+) -> None:
+    """promise-cloud 13: they were neither stored nor declared lost."""
+    async with cloud_pool.acquire() as connection, connection.transaction():
+        item = StreamBatch(Origin("demo", "farm-1", "barn-1", "node-1"), batch_of(STREAM, 1, 10))
+        await admit_batches(connection, [item], NOW)
+    async with filled(url, pack_letter(0, 11, 20), pack_letter(1, 21, 30), pack_letter(2, 8, 12)):
+        wanted = msgspec.structs.replace(asked("discard"), note="the sensor was upside down")
+        await handlers.discard(database, url, wanted, seen_max=ALL)
+
+    columns = ("first_seq", "last_seq", "count", "reason", "device_id", "declared_by")
+    assert await ledger(cloud_pool, "stream_losses", *columns) == [
+        (8, 12, 5, "discarded", "node-1", "ann@barn"),
+        (11, 20, 10, "discarded", "node-1", "ann@barn"),
+        (21, 30, 10, "discarded", "node-1", "ann@barn"),
+    ]
+    notes = await ledger(cloud_pool, "stream_losses", "note")
+    assert all("the sensor was upside down" in note for (note,) in notes)
+    # Nothing of the stream is missing any more, and what is stored is not lost.
+    covered = await cloud_pool.fetchrow("SELECT received::text, lost::text FROM streams")
+    assert covered is not None
+    assert tuple(covered) == ("{[1,11)}", "{[11,31)}")
+    (action,) = await audit.actions(database, 10)
+    assert action.note == "the sensor was upside down"
+
+
+async def test_discarded_events_are_in_the_ledger_of_stations_and_a_discarded_loss_is_the_loss_that_it_says(
+    url: str, database: Connection, cloud_pool: Pool
+) -> None:
+    lost = {"reason": "no_space", "dropped_at": "2026-01-01T10:00:00Z", "count": 3, "pictures": 2}
+    letters = [
+        bus_letter(0),
+        bus_letter(1, event_type="station.loss", device_id="scale-1", payload=lost),
+        bus_letter(2, event_type="telemetry.loss", payload=msgspec.to_builtins(loss_of(STREAM, 1, 4))),
+        letter(3, "not_json", body=b"\xff rubbish"),
+        bus_letter(4, event_type="weighvision.weight.recorded", payload={"weight_kg": "heavy"}),
+    ]
+    async with filled(url, *letters):
+        result = await handlers.discard(database, url, asked("discard"), seen_max=ALL)
+    assert result.counts.done == 5
+    columns = ("device_id", "reason", "count", "pictures", "declared_by")
+    assert await ledger(cloud_pool, "station_losses", *columns) == [
+        ("node-1", "discarded", 1, 0, "ann@barn"),
+        ("node-1", "discarded", 1, 0, "ann@barn"),
+        ("scale-1", "no_space", 3, 2, "ann@barn"),
+    ]
+    assert await ledger(cloud_pool, "stream_losses", "first_seq", "last_seq", "reason") == [(1, 4, "spool_cap")]
+    assert await cloud_pool.fetchval("SELECT event_id FROM station_losses WHERE reason = 'no_space'") == UUID(int=1001)
+
+
+async def test_a_letter_of_another_devices_stream_fills_nothing_of_it(
+    url: str, database: Connection, cloud_pool: Pool
+) -> None:
+    async with cloud_pool.acquire() as connection, connection.transaction():
+        item = StreamBatch(Origin("demo", "farm-1", "barn-1", "node-1"), batch_of(STREAM, 1, 10))
+        await admit_batches(connection, [item], NOW)
+    async with filled(url, pack_letter(0, 11, 20, device_id="node-2")):
+        await handlers.discard(database, url, asked("discard"), seen_max=ALL)
+    assert await ledger(cloud_pool, "station_losses", "device_id", "reason", "count") == [("node-2", "discarded", 1)]
+    assert await cloud_pool.fetchval("SELECT isempty(lost) FROM streams")
+
+
+async def test_what_analytics_discards_is_no_loss(url: str, database: Connection, cloud_pool: Pool) -> None:
+    """The service that stores it has it."""
+    service = "cloud-analytics-service"
+    queue = WORK_QUEUES[service].dead_letter_queue
+    async with filled(url) as publisher:
+        one = msgspec.structs.replace(bus_letter(0), routing_key=queue)
+        assert await publisher.publish_many([one]) == [None]
+        wanted = msgspec.structs.replace(asked("discard"), service=service, queue=queue)
+        assert (await handlers.discard(database, url, wanted, seen_max=ALL)).counts.done == 1
+    assert await ledger(cloud_pool, "station_losses", "device_id") == []

@@ -4,14 +4,18 @@ from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 
-from farmiq.cloud.media_store import integrity
+from farmiq.cloud.media_store import handlers, integrity
+from farmiq.cloud.media_store.announcements import announced
 from farmiq.cloud.media_store.integrity import IntegrityReport
 from farmiq.cloud.media_store.picture import thumbnail_key
 from farmiq.kit.clock import Clock
+from farmiq.kit.ids import new_id
 from farmiq.kit.object_inventory import walk
+from farmiq.kit.s3 import ObjectMissing
 from support.cloud_media import MediaCloud, shot
 from support.picture_files import picture
 
@@ -188,3 +192,44 @@ async def test_pictures_of_other_buckets_are_not_our_business(cloud: MediaCloud,
 
     assert (await check(repair=True)).is_sound
     assert (await cloud.row(one))["state"] == "stored"
+
+
+async def test_a_store_that_says_for_an_instant_that_it_has_no_object_costs_none(
+    cloud: MediaCloud, check: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """promise-cloud 16: the object was deleted on the word of one 404."""
+    one = shot()
+    await cloud.send(one)
+
+    async def is_not_found(*_: object) -> None:
+        raise ObjectMissing("a proxy says 404")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(handlers, "read_back", is_not_found)
+        report = await check(repair=True, sample=1.0)
+    assert report.repaired["no_object"] == 1
+    assert (await cloud.row(one))["state"] == "missing"
+    assert await keys(cloud) == [await cloud.key(one)]
+    assert (await check(repair=True)).repaired["not_compared"] == 1
+    assert (await cloud.row(one))["state"] == "stored"
+
+
+async def test_an_adopted_picture_gets_its_time_and_session_from_the_event_that_is_sent_again(
+    cloud: MediaCloud, check: Any
+) -> None:
+    """promise-cloud 8: the database was restored, the object store survived. Its key has the day only."""
+    one = shot(session_id=new_id())
+    event = announced(msgspec.json.encode(one.event()))
+    await cloud.send(one)
+    await handlers.announce(cloud.pool, [event])
+    before = await cloud.row(one)
+    await cloud.pool.execute("DELETE FROM media_objects")
+    await check(repair=True)
+    adopted = await cloud.row(one)
+    assert (adopted["captured_at"] == before["captured_at"], adopted["session_id"]) == (False, None)
+
+    await handlers.announce(cloud.pool, [event])
+
+    after = await cloud.row(one)
+    assert (after["captured_at"], after["session_id"]) == (before["captured_at"], before["session_id"])
+    assert (after["state"], after["object_key"]) == ("stored", before["object_key"])

@@ -391,6 +391,17 @@ async def test_the_pace_of_a_device_is_the_same_on_all_replicas_and_costs_no_nei
         assert asked.status == 200
 
 
+async def test_a_pace_that_a_clock_ahead_has_written_holds_no_station_back(edge_pool: Pool, scale: Station) -> None:
+    """promise-device-edge 7."""
+    assert (await scale.presign(JPEG)).status == 200
+    for days in (1, 365):
+        await edge_pool.execute("UPDATE media_presign_pace SET used_to = used_to + make_interval(days => $1)", days)
+        assert (await scale.presign(JPEG)).status == 200
+        assert await edge_pool.fetchval(
+            "SELECT used_to <= clock_timestamp() + interval '1 minute' FROM media_presign_pace"
+        )
+
+
 async def test_two_stations_and_two_tenants_do_not_see_each_other(edge_pool: Pool, scale: Station) -> None:
     media_id = await scale.upload(JPEG)
     strangers = [Origin("demo", "farm-1", "barn-1", "scale-2"), Origin("rival", "farm-1", "barn-1", "scale-3")]

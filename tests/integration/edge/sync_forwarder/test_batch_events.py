@@ -71,7 +71,7 @@ async def test_a_report_is_made_once_however_many_replicas_look(edge_pool: Pool)
     await edge_pool.execute(
         "INSERT INTO sync_state (tenant_id, last_sent_batch_id, unreported_sent, unreported_acked, unreported_since)"
         " VALUES ('a', 'b-1', 7, 5, now() - interval '1 minute'), ('b', 'b-2', 7, 0, now() - interval '1 minute'),"
-        "        ('c', 'b-3', 1, 1, now() + interval '1 minute'), ('d', NULL, 0, 0, NULL)"
+        "        ('c', 'b-3', 1, 1, now() - interval '1 second'), ('d', NULL, 0, 0, NULL)"
     )
     assert await report_due(edge_pool, "edge-1", older_than_seconds=30, now=NOW) == 2
     assert await report_due(edge_pool, "edge-1", older_than_seconds=30, now=NOW) == 0

@@ -1,8 +1,11 @@
 """A cloud that was restored from a backup older than the edge's outbox: what was measured is made into events again."""
 
+import asyncio
 import contextlib
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal
 from uuid import uuid4
 
 import msgspec
@@ -10,11 +13,13 @@ import pytest
 from asyncpg import Record
 
 from farmiq.contracts import event_types
+from farmiq.contracts.decoding import encode
 from farmiq.contracts.sync import CloudEpoch
 from farmiq.contracts.telemetry import NO_LONGER_AT_EDGE, TelemetryBatchIngested
 from farmiq.edge.sync_forwarder import resending, store
 from farmiq.edge.sync_forwarder.envelopes import seal
 from farmiq.edge.sync_forwarder.jobs import jobs
+from farmiq.edge.sync_forwarder.main import serve
 from farmiq.edge.telemetry_timeseries import intake, rebuilding
 from farmiq.edge.telemetry_timeseries.jobs import jobs as telemetry_jobs
 from farmiq.edge.telemetry_timeseries.sync_mode import SyncPlan
@@ -27,8 +32,15 @@ from farmiq.outbox.verdicts import acked
 from farmiq.timeseries.admission import admit_batches
 from farmiq.timeseries.samples import SingleReading, StreamBatch
 from support.cloud_storing import delivery, store_all
+from support.forwarder import forwarder_environ
+from support.outbox_rows import count_by_status
+from support.scripted_cloud import ScriptedCloud, cloud
+from support.service_process import ServiceProcess, running
 from support.stored_months import months_ago, run_now, settle_outbox, start_of, store_samples
 from support.telemetry import HERE, NEIGHBOUR, NOW, batch_of, loss_of
+from support.waiting import eventually
+
+__all__ = ["cloud"]  # a fixture
 
 RETENTION = next(job for job in jobs({}) if job.name == "outbox-retention")
 STREAM, OTHER = uuid4(), uuid4()
@@ -184,6 +196,34 @@ async def test_cut_between_any_two_steps_nothing_is_left_out_and_nothing_is_made
     ]
     covered = [(pack.stream_id, seq) for pack in packs for seq in range(pack.seq0, pack.last_seq + 1)]
     assert sorted(covered) == sorted(set(covered))
+    assert await samples_of(cloud_pool) == await samples_of(farm)
+
+
+@pytest.mark.parametrize(
+    ("line", "moment", "call"),
+    [("note_rebuilt", "before", 2), ("note_rebuilt", "after", 2), ("end_resending", "before", 1)],
+)
+async def test_killed_while_it_makes_events_anew_the_forwarder_goes_on_where_it_was(
+    farm: Pool, edge_url: str, cloud_pool: Pool, cloud: ScriptedCloud, run_folder: Path, tmp_path: Path,
+    line: str, moment: Literal["before", "after"], call: int,
+) -> None:  # fmt: skip
+    await run_now(farm, RETENTION)
+    await restored(farm, resend_after=0)
+    settings = forwarder_environ(edge_url, cloud.url, SYNC_BATCH_EVENTS_SECONDS="0", OUTBOX_LEASE_SECONDS="3")
+    death = (f"farmiq.edge.sync_forwarder.store:{line}", moment, call)
+    dying = ServiceProcess("edge-sync-forwarder", settings, run_folder, tmp_path / "dying.log", death)
+    await asyncio.to_thread(dying.start, is_awaited=False)
+    await asyncio.to_thread(dying.wait_for_death)
+
+    async def is_over() -> bool:
+        is_done = await farm.fetchval("SELECT resend_to IS NULL FROM sync_state")
+        return bool(is_done) and set(await count_by_status(farm)) == {"acked"}
+
+    async with running(serve, "edge-sync-forwarder", settings):
+        await eventually(is_over, seconds=60)
+    for received in cloud.received:
+        for event in received.events:
+            await store_all(cloud_pool, delivery(encode(event)))
     assert await samples_of(cloud_pool) == await samples_of(farm)
 
 

@@ -166,7 +166,7 @@ async def test_old_jobs_and_results_go_and_the_alert_ends_with_the_last_that_was
     good, bad = await keep_picture(edge_pool, s3, grey(50)), await keep_picture(edge_pool, s3, b"broken")
     waiting = await keep_picture(edge_pool, s3, grey(51))
     await edge_pool.execute(
-        "UPDATE inference_jobs SET next_attempt_at = now() + interval '1 day' WHERE media_id = $1", waiting
+        "UPDATE inference_jobs SET next_attempt_at = now() + interval '1 hour' WHERE media_id = $1", waiting
     )
     async with scales(edge_url, s3, write_model(tmp_path, "tiny-v1")):
         await asyncio.gather(ended(edge_pool, good, bad))

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 import pytest_asyncio
 
+from farmiq.edge.media_store import losses
 from farmiq.edge.media_store import store as pictures
 from farmiq.edge.weighvision_session import intake, store
 from farmiq.edge.weighvision_session.events import StoredPicture
@@ -169,7 +170,7 @@ async def test_a_picture_that_is_lost_later_is_missed_and_its_return_heals(edge:
     async with edge.pool.acquire() as connection, connection.transaction():
         lost = await pictures.lock(connection, weighing.media_id(1))
         assert lost is not None
-        await pictures.mark_missing(connection, lost.media_id)
+        await losses.mark_missing(connection, lost.media_id)
         await intake.picture_lost(connection, lost.tenant_id, lost.media_id, edge.now)
     assert (await edge.look()).incomplete == 1
     ((subject, evidence),) = (await open_alerts(edge.pool)).items()
@@ -187,7 +188,7 @@ async def test_a_picture_that_is_missing_does_not_count_when_it_is_attached(edge
     await presign(edge.pool, weighing.origin, picture)
     await store_picture(edge.pool, StoredPicture(weighing.origin, picture, None, edge.now, "trace-2"))
     async with edge.pool.acquire() as connection:
-        await pictures.mark_missing(connection, picture)
+        await losses.mark_missing(connection, picture)
     await attach(edge.pool, Order("demo", weighing.id, "by hand", edge.now, "trace-3"), picture)
     edge.wait(minutes=10)
     assert (await edge.look()).incomplete == 1

@@ -32,6 +32,8 @@ from farmiq.spool import Cause
 from farmiq.timeseries.paging import BeforeLoss, position_of
 from farmiq.timeseries.station_losses import UNREADABLE
 
+DISCARDED = "discarded"
+"""What a person gives up: no device says it."""
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 
@@ -79,8 +81,8 @@ def test_an_endless_reason_is_cut() -> None:
 
 
 def test_every_cause_that_a_node_or_a_station_knows_has_words() -> None:
-    assert set(NODE_CAUSES) == {cause.value for cause in Cause}
-    assert set(STATION_CAUSES) == {*get_args(LossReason), UNREADABLE}
+    assert set(NODE_CAUSES) == {cause.value for cause in Cause} | {DISCARDED}
+    assert set(STATION_CAUSES) == {*get_args(LossReason), UNREADABLE, DISCARDED}
 
 
 def test_the_next_page_begins_behind_the_last_entry_that_is_shown() -> None:

@@ -124,6 +124,7 @@ def test_a_link_is_down_when_requests_fail_and_stuck_when_nothing_comes_back() -
     assert state(Link("demo", 0, last_acked_at=before), Outbox(0, 0.0, 0)).state == "up", "nothing was to be sent"
     assert state(Link("demo", 3, last_acked_at=before, last_error_code="TIMEOUT")) == LinkNow("down", before, "TIMEOUT")
     assert state(Link("demo", 3, last_acked_at=before, last_error_code="HTTP_403")).state == "refused"
+    assert state(Link("demo", 0, last_acked_at=NOW + timedelta(days=1))).state == "stuck", "by a clock that was ahead"
     assert state(Link("demo")).state == "up", "a tenant that never sent anything"
     assert state(None).state == "unknown"
     assert state(Link("demo", 0, last_acked_at=NOW), is_away=True).state == "unknown"

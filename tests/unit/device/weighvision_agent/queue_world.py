@@ -121,6 +121,13 @@ class Bench:
         self.queue.uploaded(signed, media_id)
         return media_id
 
+    def report(self, state: str | None) -> int:
+        """The edge says this of every picture that is asked about now; None: it cannot. How many were asked about."""
+        pictures = self.queue.next_to_check()
+        states = None if state is None else {picture.media_id: state for picture in pictures if picture.media_id}
+        self.queue.states_reported(pictures, states)
+        return len(pictures)
+
     def waiting(self) -> list[str]:
         return [event["event_type"].removeprefix("weighvision.") for event in self.bodies()]
 
@@ -139,7 +146,7 @@ class Bench:
     ) -> Settled:
         """One result for each event that waits, in their order; the last one for all the rest."""
         bodies = self.bodies()
-        each = [*results, *([results[-1]] * len(bodies))][: len(bodies)]
+        each = [*results, *(results[-1:] * len(bodies))][: len(bodies)]
         events, put_off = [], []
         for body, result in zip(bodies, each, strict=True):
             event_id = UUID(body["event_id"])
@@ -148,7 +155,7 @@ class Bench:
             else:
                 events.append(EventAck(event_id=event_id, result=result, code=code if result == "rejected" else None))
         ack = DeviceAck(epoch=epoch, ts=self.clock.now(), events=events, put_off=put_off)
-        return self.queue.settle(ack, is_new_epoch=is_new)
+        return self.queue.settle(ack, is_back=is_new)
 
     def files(self) -> set[str]:
         return {path.name for path in (self.folder / "pictures").iterdir()}

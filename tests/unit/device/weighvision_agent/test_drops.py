@@ -47,11 +47,12 @@ def test_pictures_that_the_edge_has_go_first_and_those_of_sessions_last() -> Non
         picture("scheduled", "presigned", 9, is_of_session=False),
         picture("uploaded", "uploaded", 3),
         picture("failed", "failed", 3),
-        picture("acked", "acked", 3),
+        picture("acknowledged", "acked", 4),
+        Held("verified", "acked", 5, 100, True, is_verified=True),
     ]
-    order = [one.picture_id for one in to_make_room(held, 600)]
-    assert order == ["acked", "failed", "uploaded", "scheduled", "session, old", "session, new"]
-    assert [one.picture_id for one in to_make_room(held, 150)] == ["acked", "failed"]
-    assert [one.is_loss for one in to_make_room(held, 600)] == [False, False, False, True, True, True]
+    order = [one.picture_id for one in to_make_room(held, 700)]
+    assert order == ["verified", "failed", "uploaded", "acknowledged", "scheduled", "session, old", "session, new"]
+    assert [one.picture_id for one in to_make_room(held, 150)] == ["verified", "failed"]
+    assert [one.is_loss for one in to_make_room(held, 700)] == [False, False, False, False, True, True, True]
     assert to_make_room(held, 0) == []
-    assert [one.picture_id for one in to_make_room(held, 601)] == ["acked"], "nothing is lost in vain"
+    assert [one.picture_id for one in to_make_room(held, 701)] == ["verified"], "nothing is lost in vain"

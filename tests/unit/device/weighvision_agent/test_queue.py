@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from farmiq.contracts.ack import DeviceAck, EventAck, PutOff
+from farmiq.contracts.media import PresignAnswer
 from farmiq.contracts.timestamps import to_us
 from farmiq.device.weighvision_agent import database, event_store, picture_store
 from farmiq.device.weighvision_agent.database import QueueTooNew
@@ -56,12 +57,13 @@ def test_an_acknowledgement_of_something_unknown_changes_nothing(tmp_path: Path)
     ack = DeviceAck(
         epoch=EPOCH, ts=bench.clock.now(), events=[stranger], put_off=[PutOff(event_id=UUID(int=5), code="no")]
     )
-    settled = bench.queue.settle(ack, is_new_epoch=False)
+    settled = bench.queue.settle(ack, is_back=False)
     assert (settled.done, settled.put_off) == ([], {})
     assert bench.bodies() == before
 
 
-def test_a_pictures_file_stays_until_its_announcement_is_acknowledged_and_a_while_longer(tmp_path: Path) -> None:
+def test_a_pictures_file_stays_until_the_edge_has_verified_it_and_a_while_longer(tmp_path: Path) -> None:
+    """promise-device-edge 11: an acknowledged announcement was taken for a stored picture."""
     bench = Bench(tmp_path)
     taken = bench.take()
     bench.upload(taken)
@@ -70,13 +72,125 @@ def test_a_pictures_file_stays_until_its_announcement_is_acknowledged_and_a_whil
     bench.queue.keep_house()
     assert bench.files() == {str(taken.picture_id)}
     bench.answer("stored")
-    bench.clock.wait(hours=23)
+    assert bench.report("stored") == 0, "it has only just heard of it"
+    bench.clock.wait(hours=30)
     bench.queue.keep_house()
-    assert bench.files() == {str(taken.picture_id)}
-    bench.clock.wait(hours=2)
+    assert bench.files() == {str(taken.picture_id)}, "the edge has not said that it is stored"
+    for state in ("awaited", "a word of a later release"):
+        assert bench.report(state) == 1
+        bench.clock.wait(minutes=1)
+        bench.queue.keep_house()
+        assert bench.files() == {str(taken.picture_id)}
+    assert bench.report("stored") == 1
+    assert bench.report("stored") == 0
     bench.queue.keep_house()
     assert bench.files() == set()
     assert bench.losses() == []
+
+
+def test_an_edge_that_cannot_say_what_it_has_is_believed_by_its_acknowledgement(tmp_path: Path) -> None:
+    """A 0.1.0 edge has no route for the question."""
+    bench = Bench(tmp_path)
+    bench.upload(bench.take())
+    bench.answer("stored")
+    bench.clock.wait(minutes=1)
+    assert bench.report(None) == 1
+    bench.clock.wait(hours=23)
+    bench.queue.keep_house()
+    assert len(bench.files()) == 1
+    bench.clock.wait(hours=2)
+    bench.queue.keep_house()
+    assert bench.files() == set()
+
+
+def test_a_picture_that_the_edge_wants_again_is_uploaded_again_without_a_second_announcement(tmp_path: Path) -> None:
+    """promise-device-edge 11: also one that it had verified, while the file is here."""
+    bench = Bench(tmp_path)
+    media_id = bench.upload(bench.take())
+    bench.answer("stored")
+    bench.clock.wait(minutes=1)
+    assert bench.report("stored") == 1
+    bench.clock.wait(hours=2)
+    assert bench.report("wanted") == 1
+    bench.queue.keep_house()
+    bench.reopen()
+    bench.clock.wait(minutes=10)
+    again = bench.queue.next_to_upload()
+    assert again is not None
+    signed = bench.queue.presigned(
+        again, PresignAnswer(upload_url="http://store/2", media_id=media_id, expires_at=bench.clock.now())
+    )
+    bench.queue.uploaded(signed, media_id)
+    assert bench.waiting() == [], "the edge has acknowledged its announcement"
+    assert bench.picture_states() == ["acked"]
+    bench.clock.wait(minutes=1)
+    assert bench.report("stored") == 1
+    assert bench.losses() == []
+
+
+def test_a_wanted_picture_that_gets_another_name_is_announced_by_it(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.upload(bench.take())
+    bench.answer("stored")
+    bench.clock.wait(minutes=1)
+    bench.report("wanted")
+    bench.clock.wait(minutes=10)
+    again = bench.queue.next_to_upload()
+    assert again is not None
+    media_id = bench.upload(again)
+    (body,) = bench.bodies()
+    assert body["payload"]["media_id"] == str(media_id)
+    # A restored edge hears of this name only.
+    bench.answer("stored")
+    bench.answer("stored", epoch=RESTORED, is_new=True)
+    assert [one["payload"]["media_id"] for one in bench.bodies()] == [str(media_id)]
+
+
+@pytest.mark.parametrize("state", ["wanted", "unknown"])
+def test_a_picture_that_is_sent_again_in_vain_is_declared_by_whoever_knows_of_it(tmp_path: Path, state: str) -> None:
+    """The edge declares what it wants: once in the ledger, not twice. What it has forgotten the station declares."""
+    bench = Bench(tmp_path)
+    session_id = bench.begin()
+    taken = bench.take(session_id)
+    bench.upload(taken)
+    bench.answer("stored")
+    bench.clock.wait(minutes=1)
+    bench.report(state)
+    (bench.folder / "pictures" / str(taken.picture_id)).unlink()
+    bench.clock.wait(minutes=10)
+    again = bench.queue.next_to_upload()
+    assert again is not None
+    assert bench.queue.read_picture(again) is None
+    assert sum(loss["pictures"] for loss in bench.losses()) == (0 if state == "wanted" else 1)
+    assert len(bench.failed()) == 1
+
+
+def test_what_the_edge_declares_lost_the_station_does_not_declare(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.upload(bench.take(bench.begin()))
+    bench.answer("stored")
+    bench.clock.wait(minutes=1)
+    assert bench.report("lost") == 1
+    assert (bench.losses(), bench.picture_states(), len(bench.failed())) == ([], ["failed"], 1)
+    bench.clock.wait(hours=25)
+    bench.queue.keep_house()
+    assert bench.files() == set()
+
+
+def test_a_restored_edge_may_have_forgotten_what_it_wanted(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    taken = bench.take()
+    bench.upload(taken)
+    bench.answer("stored")
+    bench.clock.wait(minutes=1)
+    bench.report("wanted")
+    bench.answer("stored", epoch=RESTORED, is_new=True)
+    (bench.folder / "pictures" / str(taken.picture_id)).unlink()
+    bench.clock.wait(minutes=10)
+    again = bench.queue.next_to_upload()
+    assert again is not None
+    assert bench.queue.read_picture(again) is None
+    assert sum(loss["pictures"] for loss in bench.losses()) == 1
 
 
 def test_a_restored_edge_gets_everything_again_that_is_still_here(tmp_path: Path) -> None:
@@ -99,6 +213,17 @@ def test_a_restored_edge_gets_everything_again_that_is_still_here(tmp_path: Path
     found = bench.queue.next_to_upload()
     assert found is not None
     assert (found.picture_id, found.media_id, found.state) == (taken.picture_id, None, "waiting")
+
+
+def test_an_edge_that_lost_commits_under_its_epoch_gets_everything_again_too(tmp_path: Path) -> None:
+    """promise-device-edge 4: what a station was acknowledged under the same epoch stayed acknowledged for ever."""
+    bench = Bench(tmp_path)
+    bench.end(bench.begin())
+    ids = [body["event_id"] for body in bench.bodies()]
+    bench.answer("stored")
+    assert bench.waiting() == []
+    bench.answer(epoch=EPOCH, is_new=True)
+    assert [body["event_id"] for body in bench.bodies()] == ids
 
 
 def test_a_picture_that_the_edge_forgot_and_that_is_gone_here_is_declared(tmp_path: Path) -> None:
@@ -296,6 +421,8 @@ def test_what_is_held_is_not_given_up_for_a_picture_that_has_no_room_all_the_sam
     acked = bench.take()
     bench.upload(acked)
     bench.answer("stored")
+    bench.clock.wait(minutes=1)
+    bench.report("stored")
     held = [bench.take(session_id), bench.take()]
     monkeypatch.setattr(picture_store, "free_bytes", lambda _: 0)
     for _ in range(3):
@@ -542,10 +669,12 @@ def test_a_queue_of_a_newer_version_is_not_touched(tmp_path: Path) -> None:
     connection.close()
 
 
+LIVING = ["begin", "end", "take", "upload", "ack", "reject", "house", "kill", "day"]
+REPORTED = ["verified", "wanted", "forgotten", "lost"]
+
+
 @settings(max_examples=25)
-@given(
-    st.lists(st.sampled_from(["begin", "end", "take", "upload", "ack", "reject", "house", "kill", "day"]), max_size=40)
-)
+@given(st.lists(st.sampled_from([*LIVING, *REPORTED]), max_size=40))
 def test_everything_is_waiting_acknowledged_or_declared(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str]
 ) -> None:
@@ -603,6 +732,21 @@ class _Life:
     def day(self) -> None:
         self.bench.clock.wait(hours=30)
 
+    def verified(self) -> None:
+        self.bench.report("stored")
+
+    def wanted(self) -> None:
+        """In the edge's hands, whatever becomes of it here."""
+        self.bench.report("wanted")
+
+    def forgotten(self) -> None:
+        for picture in self.bench.queue.next_to_check():
+            self.acked_pictures.discard(str(picture.picture_id))
+        self.bench.report("unknown")
+
+    def lost(self) -> None:
+        self.bench.report("lost")
+
     def _answer(self, result: str) -> None:
         kinds = self.bench.waiting()
         told = sum(kind != "station.loss" for kind in kinds)
@@ -625,7 +769,9 @@ class _Life:
         waiting = connection.execute(
             "SELECT count(*) FROM events WHERE state = 'waiting' AND event_type <> 'station.loss'"
         ).fetchone()[0]
-        held = connection.execute("SELECT count(*) FROM pictures WHERE state IN ('waiting', 'presigned')").fetchone()[0]
+        held = connection.execute(
+            "SELECT count(*) FROM pictures WHERE state IN ('waiting', 'presigned') AND NOT is_announced"
+        ).fetchone()[0]
         pending = {"events": 0, "pictures": 0}
         rows = connection.execute(
             "SELECT json_extract(body, '$.payload') FROM events WHERE event_type = 'station.loss'"

@@ -120,6 +120,7 @@ def test_a_queue_of_the_first_format_is_taken_over_and_nothing_in_it_is_old(tmp_
     assert bench.waiting() == ["session.created", "weight.recorded"]
     assert bench.queue.next_to_upload() is not None
     assert str(acked.picture_id) in bench.files()
+    assert bench.report("stored") == 1
     bench.clock.wait(hours=25)
     bench.queue.keep_house()
     assert str(acked.picture_id) not in bench.files()
@@ -131,8 +132,10 @@ def test_a_queue_of_the_first_format_is_taken_over_and_nothing_in_it_is_old(tmp_
 def _as_format_1(path: Path) -> None:
     """The columns that it did not have, and the wall clock where it had that."""
     connection = sqlite3.connect(path)
-    for index in ("events_since", "pictures_since"):
+    for index in ("events_since", "pictures_since", "pictures_to_check"):
         connection.execute(f"DROP INDEX {index}")
+    for column in ("verified_us", "is_announced"):
+        connection.execute(f"ALTER TABLE pictures DROP COLUMN {column}")
     for table in ("sessions", "events", "pictures"):
         connection.execute(f"ALTER TABLE {table} DROP COLUMN since_us")
     connection.execute("UPDATE events SET settled_us = 1777888800000000 WHERE settled_us IS NOT NULL")

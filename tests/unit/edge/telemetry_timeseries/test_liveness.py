@@ -117,3 +117,13 @@ class Kept:
         return isinstance(other, Kept) and vars(self) == vars(other)
 
     __hash__ = None  # type: ignore[assignment]  # it changes
+
+
+@pytest.mark.parametrize("days", [1, 365])
+def test_a_time_that_a_clock_ahead_has_written_shows_nobody_online(days: int) -> None:
+    """promise-device-edge 7: nobody would miss the device before the clock has come there."""
+    later = NOW + timedelta(days=days)
+    assert not is_online(Clocks(later, later, None, None), NOW, MINUTE)
+    assert not is_fresh(later, NOW, MINUTE)
+    assert is_online(Clocks(ago(-30), ago(-30), None, None), NOW, MINUTE), "half a minute that a time server took back"
+    assert is_fresh(ago(-30), NOW, MINUTE)

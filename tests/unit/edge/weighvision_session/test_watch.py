@@ -4,10 +4,11 @@ from datetime import datetime, timedelta
 from functools import reduce
 
 import msgspec
+import pytest
 
 from farmiq.edge.weighvision_session.ending import Told, digest_of
 from farmiq.edge.weighvision_session.session import Picture, Result, Session, seen
-from farmiq.edge.weighvision_session.watch import Heard, Judgement, Patience, judge
+from farmiq.edge.weighvision_session.watch import LOOK_AGAIN, Heard, Judgement, Patience, judge
 from support.weighing import HEARD_AT, Weighing
 
 ONE = Weighing()
@@ -59,7 +60,11 @@ def test_a_session_that_nobody_ends_is_incomplete_ten_minutes_after_the_last_wor
 def test_pictures_of_which_nobody_has_spoken_wait_as_long_as_a_station_keeps_its_words() -> None:
     """MQTT is away and HTTP is not: the words are on the station's disk."""
     early = judged(STORED, minutes=60, last=4)
-    assert (early.incomplete_since, early.look_at) == (None, after(4) + PATIENCE.unbound)
+    assert (early.incomplete_since, early.look_at) == (None, after(60) + LOOK_AGAIN), (
+        "no time to come lies further ahead"
+    )
+    shortly = judged(STORED, minutes=4 + 72 * 60 - 1, last=4)
+    assert (shortly.incomplete_since, shortly.look_at) == (None, after(4) + PATIENCE.unbound)
     late = judged(STORED, minutes=4 + 72 * 60, last=4)
     assert late.incomplete_since == after(4) + PATIENCE.unbound
     announced = judged(STORED, seen(ONE.image(5, 1)), minutes=14, last=4)
@@ -106,3 +111,14 @@ def test_the_digest_is_of_what_is_told_and_of_nothing_else() -> None:
     for changed in (INFERRED, seen(ONE.weight(200, 125.0)), seen(ONE.finalized(130, 2)), seen(ONE.cancelled(200))):
         assert digest_of(session.join(changed)) != digest_of(session), msgspec.json.encode(changed)
     assert digest_of(CREATED) is None
+
+
+@pytest.mark.parametrize("days", [1, 365])
+def test_what_a_clock_ahead_has_heard_is_over_when_the_clock_is_set_right(days: int) -> None:
+    """promise-device-edge 7: the end would be told, and what is missing noticed, when the clock has come there."""
+    minutes = -days * 24 * 60.0
+    assert judged(CREATED, WEIGHT, STORED, FINALIZED, minutes=minutes, last=1, ended=1).is_to_be_told
+    unfinished = judged(CREATED, WEIGHT, minutes=minutes, last=1)
+    assert unfinished.incomplete_since is not None
+    assert unfinished.incomplete_since <= after(minutes)
+    assert unfinished.look_at is None

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from farmiq.edge.sync_forwarder.intake import follow_again
 from farmiq.edge.sync_forwarder.pictures.verdicts import Outcome
+from farmiq.kit.due_times import AHEAD, first_due, is_due
 from farmiq.kit.postgres import Connection
 from farmiq.outbox.verdicts import MESSAGE_LENGTH_MAX
 
@@ -19,19 +20,18 @@ COUNTED_MAX: Final = 50_000
 """Above that, a number on a dashboard is told as this one."""
 
 # As in the outbox: the inner query walks the partial index in its own order and stops at the batch.
-_CLAIM: Final = """
+_CLAIM: Final = f"""
 UPDATE media_transfers SET
   state = 'sending', claimed_by = $2, claim_token = claim_token + 1,
   lease_expires_at = clock_timestamp() + make_interval(secs => $3), updated_at = clock_timestamp()
-WHERE media_id = ANY (ARRAY(
-  SELECT media_id FROM media_transfers
-  WHERE state = 'pending' AND tenant_id = $1 AND next_attempt_at <= statement_timestamp()
-  ORDER BY next_attempt_at, media_id LIMIT $4 FOR UPDATE SKIP LOCKED))
+WHERE ctid = ANY (
+  {first_due("media_transfers", "state = 'pending' AND tenant_id = $1", "next_attempt_at", then="media_id", limit="$4")})
 RETURNING media_id, claim_token, attempt_count, tenant_id, farm_id, barn_id, device_id, session_id, bucket, object_key,
           mime_type, size_bytes, sha256, captured_at, trace_id, stored_size_bytes
-"""
-# From one tenant's first row to the next tenant's: the cost depends on the number of tenants.
-_TENANTS: Final = """
+"""  # noqa: S608 - the names are ours
+# From one tenant's first row to the next tenant's: the cost depends on the number of tenants. Behind a row that waits some may
+# stand that a clock ahead has written: they have their turn with it.
+_TENANTS: Final = f"""
 WITH RECURSIVE head AS (
   (SELECT tenant_id, next_attempt_at FROM media_transfers WHERE state = 'pending'
    ORDER BY tenant_id, next_attempt_at, media_id LIMIT 1)
@@ -39,13 +39,14 @@ WITH RECURSIVE head AS (
   SELECT later.tenant_id, later.next_attempt_at FROM head CROSS JOIN LATERAL (
     SELECT tenant_id, next_attempt_at FROM media_transfers WHERE state = 'pending' AND tenant_id > head.tenant_id
     ORDER BY tenant_id, next_attempt_at, media_id LIMIT 1) AS later)
-SELECT tenant_id, extract(epoch FROM next_attempt_at - statement_timestamp())::float8 AS due_seconds FROM head
-"""
-_EXPIRED: Final = """
+SELECT tenant_id, CASE WHEN next_attempt_at > statement_timestamp() + {AHEAD} THEN 0
+                       ELSE extract(epoch FROM next_attempt_at - statement_timestamp())::float8 END AS due_seconds FROM head
+"""  # noqa: S608 - as above
+_EXPIRED: Final = f"""
 SELECT media_id, claim_token, attempt_count, tenant_id, object_key FROM media_transfers
-WHERE state = 'sending' AND coalesce(lease_expires_at, '-infinity') < clock_timestamp()
+WHERE state = 'sending' AND {is_due("coalesce(lease_expires_at, '-infinity')")}
 LIMIT $1 FOR UPDATE SKIP LOCKED
-"""
+"""  # noqa: S608 - as above
 _RENEW: Final = """
 UPDATE media_transfers SET
   lease_expires_at = clock_timestamp() + make_interval(secs => $3), updated_at = clock_timestamp()

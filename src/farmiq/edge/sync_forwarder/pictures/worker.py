@@ -115,7 +115,7 @@ class PictureWorker:
 
     async def _claim(self, tenant_id: str) -> list[Transfer]:
         # One at a time: what a replica has claimed and not begun, no other can send.
-        lease_seconds = self._settings.outbox_lease_seconds
+        lease_seconds = self._settings.lease_seconds
         async with self._pool.acquire() as connection:
             return await store.claim(
                 connection, tenant_id, instance_id=self._instance_id, lease_seconds=lease_seconds, limit=1
@@ -165,7 +165,7 @@ class PictureWorker:
 
     async def _keep(self, transfer: Transfer) -> None:
         """Renews the lease; returns when it is lost. A database that is away is no reason to stop: the row is fenced."""
-        lease_seconds = self._settings.outbox_lease_seconds
+        lease_seconds = self._settings.lease_seconds
         is_ours = True
         while is_ours:
             await asyncio.sleep(RENEW_SHARE * lease_seconds)
