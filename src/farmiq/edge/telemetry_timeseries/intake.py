@@ -18,7 +18,7 @@ from farmiq.edge.telemetry_timeseries import boots, store
 from farmiq.edge.telemetry_timeseries.liveness import Heard, gather
 from farmiq.edge.telemetry_timeseries.priorities import PRIORITY, PRIORITY_LOSS
 from farmiq.edge.telemetry_timeseries.sync_mode import SyncPlan, to_tell
-from farmiq.kit.ids import Naming
+from farmiq.kit.ids import Naming, keyed_uuid7
 from farmiq.kit.postgres import Connection
 from farmiq.timeseries import station_losses
 from farmiq.timeseries import store as measurements
@@ -159,17 +159,16 @@ async def replaced_streams(
 ) -> dict[StreamKey, tuple[Origin, int]]:
     """Streams that devices had when they last reported and whose spool is gone: a younger one has taken their place, and its
     spool holds nothing of them. Each with the last sequence that was captured, as far as it was reported."""
-    reported = {
-        origin: (status.stream_id, status.former_streams)
-        for origin, status in messages
-        if status.state == "online" and status.stream_id is not None
+    reported = {origin: status for origin, status in messages if status.state == "online"}
+    streams = {origin: status.stream_id for origin, status in reported.items() if status.stream_id is not None}
+    if not streams:
+        return {}
+    earlier = await store.reported_streams(connection, streams)
+    return {
+        (origin.tenant_id, before.stream_id): (origin, before.last_captured_seq)
+        for origin, before in earlier.items()
+        if before.stream_id not in reported[origin].former_streams
     }
-    found = {}
-    for origin, (stream_id, former) in reported.items():
-        before = await store.reported_stream(connection, origin, stream_id)
-        if before is not None and before.stream_id not in former:
-            found[origin.tenant_id, before.stream_id] = (origin, before.last_captured_seq)
-    return found
 
 
 async def declare_replaced(
@@ -180,7 +179,9 @@ async def declare_replaced(
     locked: Locked,
 ) -> int:
     """Declare what such a stream held and nobody has. Once: what is declared is covered. Answers how many samples."""
-    declared = 0
+    if not replaced:
+        return 0
+    names, declared = await naming(connection), 0
     for key, (origin, last_seq) in replaced.items():
         if key not in locked or not locked[key].origin.is_same_device(origin):
             continue
@@ -189,7 +190,7 @@ async def declare_replaced(
                 stream_id=key[1], first_seq=first, last_seq=end - 1, count=end - first, reason=SPOOL_GONE,
                 dropped_at=received_at,
             )  # fmt: skip
-            event_id = uuid5(key[1], f"{SPOOL_GONE} {first}-{end - 1}")
+            event_id = keyed_uuid7(names.key, received_at, SPOOL_GONE, *key, first, end)
             await record_loss(connection, origin, event_id, trace_id, loss, locked)
             declared += end - first
     return declared
