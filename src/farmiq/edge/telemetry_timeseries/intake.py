@@ -18,7 +18,7 @@ from farmiq.edge.telemetry_timeseries import boots, store
 from farmiq.edge.telemetry_timeseries.liveness import Heard, gather
 from farmiq.edge.telemetry_timeseries.priorities import PRIORITY, PRIORITY_LOSS
 from farmiq.edge.telemetry_timeseries.sync_mode import SyncPlan, to_tell
-from farmiq.kit.ids import Naming
+from farmiq.kit.ids import Naming, keyed_uuid7
 from farmiq.kit.postgres import Connection
 from farmiq.timeseries import station_losses
 from farmiq.timeseries import store as measurements
@@ -38,6 +38,7 @@ _SAMPLE_BYTES: Final = 26
 _SAMPLE_BYTES_MAX: Final = _SAMPLE_BYTES + 345
 _CHANNEL_BYTES_MAX: Final = 400
 _FRAME_BYTES: Final = 1024
+_SEGMENT_BYTES_MAX: Final = 80
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -159,17 +160,16 @@ async def replaced_streams(
 ) -> dict[StreamKey, tuple[Origin, int]]:
     """Streams that devices had when they last reported and whose spool is gone: a younger one has taken their place, and its
     spool holds nothing of them. Each with the last sequence that was captured, as far as it was reported."""
-    reported = {
-        origin: (status.stream_id, status.former_streams)
-        for origin, status in messages
-        if status.state == "online" and status.stream_id is not None
+    reported = {origin: status for origin, status in messages if status.state == "online"}
+    streams = {origin: status.stream_id for origin, status in reported.items() if status.stream_id is not None}
+    if not streams:
+        return {}
+    earlier = await store.reported_streams(connection, streams)
+    return {
+        (origin.tenant_id, before.stream_id): (origin, before.last_captured_seq)
+        for origin, before in earlier.items()
+        if before.stream_id not in reported[origin].former_streams
     }
-    found = {}
-    for origin, (stream_id, former) in reported.items():
-        before = await store.reported_stream(connection, origin, stream_id)
-        if before is not None and before.stream_id not in former:
-            found[origin.tenant_id, before.stream_id] = (origin, before.last_captured_seq)
-    return found
 
 
 async def declare_replaced(
@@ -180,7 +180,9 @@ async def declare_replaced(
     locked: Locked,
 ) -> int:
     """Declare what such a stream held and nobody has. Once: what is declared is covered. Answers how many samples."""
-    declared = 0
+    if not replaced:
+        return 0
+    names, declared = await naming(connection), 0
     for key, (origin, last_seq) in replaced.items():
         if key not in locked or not locked[key].origin.is_same_device(origin):
             continue
@@ -189,7 +191,7 @@ async def declare_replaced(
                 stream_id=key[1], first_seq=first, last_seq=end - 1, count=end - first, reason=SPOOL_GONE,
                 dropped_at=received_at,
             )  # fmt: skip
-            event_id = uuid5(key[1], f"{SPOOL_GONE} {first}-{end - 1}")
+            event_id = keyed_uuid7(names.key, received_at, SPOOL_GONE, *key, first, end)
             await record_loss(connection, origin, event_id, trace_id, loss, locked)
             declared += end - first
     return declared
@@ -210,9 +212,11 @@ def _mark(stream_id: UUID, origin: Origin, filled: list[Span], ranges_max: int, 
 def pack_spans(batch: TelemetryBatch, span: Span) -> list[Span]:
     """The run in parts that the cloud takes. jsonb has no exponents: 1e-300 is 302 letters in the outbox, and 6 from the node."""
     first, end = span
-    if (end - first) * _SAMPLE_BYTES_MAX + len(batch.channels) * _CHANNEL_BYTES_MAX + _FRAME_BYTES <= PACK_BYTES_MAX:
+    segments = batch.time_correction if isinstance(batch.time_correction, list) else []
+    frame_bytes = _FRAME_BYTES + len(segments) * _SEGMENT_BYTES_MAX
+    if (end - first) * _SAMPLE_BYTES_MAX + len(batch.channels) * _CHANNEL_BYTES_MAX + frame_bytes <= PACK_BYTES_MAX:
         return [span]
-    room = PACK_BYTES_MAX - _FRAME_BYTES - sum(len(msgspec.json.encode(one)) + 8 for one in batch.channels)
+    room = PACK_BYTES_MAX - frame_bytes - sum(len(msgspec.json.encode(one)) + 8 for one in batch.channels)
     spans, used = [], 0
     for seq in range(first, end):
         size = _SAMPLE_BYTES + _written_bytes(batch.v[seq - batch.seq0])
@@ -230,6 +234,7 @@ def _written_bytes(value: float) -> int:
 
 def _pack(item: StreamBatch, trace_id: str, span: Span, names: Naming) -> outbox.Event:
     batch, (first, end) = item.batch, span
+    # On the node's clock, as all that identifies a sample: sent again, it may be corrected in another way.
     at, stream_id = from_us(batch.t[first - batch.seq0]), batch.stream_id
     return _event(
         item.origin,

@@ -82,15 +82,16 @@ _TIME_QUALITIES = """
         LIMIT 1) AS newest
 """
 # Only a stream that was begun later takes another one's place: a status may be late on its way.
-_REPORTED_STREAM = """
-    SELECT (known.status_json->>'stream_id')::uuid AS stream_id,
-           coalesce((known.status_json->>'last_captured_seq')::bigint, 0) AS last_captured_seq
-      FROM device_liveness AS known
-     WHERE known.device_id = $2 AND known.tenant_id = $1 AND (known.status_json->>'stream_id')::uuid <> $3
+_REPORTED_STREAMS = """
+    SELECT given.number, before.stream_id, coalesce((known.status_json->>'last_captured_seq')::bigint, 0) AS last_captured_seq
+      FROM unnest($1::text[], $2::text[], $3::uuid[]) WITH ORDINALITY AS given (tenant_id, device_id, stream_id, number)
+      JOIN device_liveness AS known USING (tenant_id, device_id)
+     CROSS JOIN LATERAL (SELECT (known.status_json->>'stream_id')::uuid AS stream_id) AS before
+     WHERE before.stream_id <> given.stream_id
        AND NOT EXISTS (
-         SELECT FROM streams AS now JOIN streams AS before USING (tenant_id)
-          WHERE tenant_id = $1 AND now.stream_id = $3
-            AND before.stream_id = (known.status_json->>'stream_id')::uuid AND now.first_seen_at <= before.first_seen_at)
+         SELECT FROM streams AS younger JOIN streams AS older USING (tenant_id)
+          WHERE tenant_id = given.tenant_id AND younger.stream_id = given.stream_id
+            AND older.stream_id = before.stream_id AND younger.first_seen_at <= older.first_seen_at)
 """
 _SENSORS = """
     SELECT device_id, metric_type, sensor, last_rx_at, last_sample_ts
@@ -151,10 +152,16 @@ class ReportedStream(NamedTuple):
     last_captured_seq: int
 
 
-async def reported_stream(connection: Connection, origin: Origin, stream_id: UUID) -> ReportedStream | None:
-    """The stream of the device's last status, when that is another one than `stream_id`, and older."""
-    row = await connection.fetchrow(_REPORTED_STREAM, origin.tenant_id, origin.device_id, stream_id)
-    return None if row is None else ReportedStream(row["stream_id"], row["last_captured_seq"])
+async def reported_streams(connection: Connection, streams: Mapping[Origin, UUID]) -> dict[Origin, ReportedStream]:
+    """The stream of each device's last status, where that is another one than the device's stream given here, and older."""
+    origins = list(streams)
+    rows = await connection.fetch(
+        _REPORTED_STREAMS,
+        [origin.tenant_id for origin in origins],
+        [origin.device_id for origin in origins],
+        list(streams.values()),
+    )
+    return {origins[row["number"] - 1]: ReportedStream(row["stream_id"], row["last_captured_seq"]) for row in rows}
 
 
 async def devices(connection: Connection, tenant_id: str, device_ids: Sequence[str]) -> list[asyncpg.Record]:
