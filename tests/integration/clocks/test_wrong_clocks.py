@@ -336,7 +336,8 @@ WAITING: Final = (
 )  # fmt: skip
 ELSEWHERE: Final = {
     "edge": {
-        "job_runs.last_started_at", "job_runs.believed_at", "media_objects.expires_at", "weight_sessions.created_at",
+        "job_runs.last_started_at", "job_runs.believed_at", "media_objects.expires_at", "media_objects.declare_at",
+        "weight_sessions.created_at",
         "weight_sessions.last_heard_at", "weight_sessions.ended_heard_at",
     },
     "cloud": {
