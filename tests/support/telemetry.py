@@ -50,6 +50,10 @@ def batch_message(
     )
 
 
+def batch_message_of(batch: TelemetryBatch, origin: Origin = HERE) -> Message:
+    return _message(_place(origin, "batch"), event_types.TELEMETRY_BATCH, batch, origin, None)
+
+
 def reading_message(value: float, origin: Origin = HERE, event_id: UUID | None = None) -> Message:
     payload = Reading(value=value, unit="C")
     return _message(_place(origin, "temperature"), event_types.TELEMETRY_READING, payload, origin, event_id)

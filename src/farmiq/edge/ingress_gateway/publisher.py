@@ -33,7 +33,7 @@ class AckPublisher:
 
     def note(self, outcomes: Sequence[Outcome]) -> None:
         for outcome in outcomes:
-            self._pending.note(outcome.epoch, outcome.marks, outcome.verdicts)
+            self._pending.note(outcome.epoch, outcome.marks, outcome.verdicts, outcome.contradicted, outcome.reported)
         self._due.set()
 
     def note_throttled(self, passed_over: Sequence[Throttled]) -> None:
