@@ -342,7 +342,7 @@ ELSEWHERE: Final = {
     },
     "cloud": {
         "job_runs.last_started_at", "job_runs.believed_at", "edge_tokens.expires_at", "viewer_tokens.expires_at",
-        "device_moves.backlog_until", "device_moves.moved_at",
+        "device_moves.backlog_until", "device_moves.moved_at", "empty_bus_queues.empty_at",
     },
 }  # fmt: skip
 """Columns whose tests are beside the code that reads them, as the page says, and those that are a person's word."""
