@@ -264,7 +264,7 @@ async def _of_one_size(edge: Edge, samples: int, count: int) -> dict[str, float]
 
 async def _empty(edge: Edge) -> None:
     await edge.pool.execute(
-        "TRUNCATE telemetry_raw, telemetry_agg, sync_outbox, ingress_dedupe, streams, stream_content"
+        "TRUNCATE telemetry_raw, telemetry_agg, sync_outbox, ingress_dedupe, streams, stream_content, stream_boots"
     )
     await edge.register(["node-1"])
 

@@ -118,6 +118,7 @@ def _spans(multirange: str) -> tuple[Span, ...]:
 
 STATEMENTS: Mapping[str, Statement] = {
     store._LOCK: _lock,
+    store._READ: _lock,
     store._LOCK_KNOWN: _lock_known,
     store._LOCK_OPENING: lambda _database: 0,  # transactions run one after the other
     store._BEYOND_LIMIT: lambda _database, *_columns: [],  # no node of the simulation opens that many streams

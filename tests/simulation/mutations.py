@@ -13,7 +13,6 @@ from uuid import UUID
 from farmiq.cloud.ingestion import epochs
 from farmiq.cloud.ingestion import handlers as entrance
 from farmiq.cloud.ingestion import store as dedupe
-from farmiq.contracts.ack import DeviceAck
 from farmiq.contracts.sync import CloudEpoch
 from farmiq.device.node_forwarder.acks import AckReader, Meaning
 from farmiq.device.node_forwarder.publisher import Publisher
@@ -50,9 +49,9 @@ def node_forgets_the_epoch() -> Patch:
     """The node takes a restored database for the one that it knew."""
     read = AckReader.read
 
-    def forgetful(self: AckReader, ack: DeviceAck) -> Meaning:
-        meaning = read(self, ack)
-        return Meaning.PROGRESS if meaning is Meaning.NEW_EPOCH and self._left - {""} else meaning
+    def forgetful(self: AckReader, *said: Any) -> Meaning:
+        meaning = read(self, *said)
+        return Meaning.PROGRESS if meaning is Meaning.WENT_BACK and self._left - {""} else meaning
 
     return patch.object(AckReader, "read", forgetful)
 

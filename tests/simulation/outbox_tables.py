@@ -320,19 +320,9 @@ def _begin_epoch(
     return 1
 
 
-def _lock_resending(database: Database, *_room: int) -> list[Row]:
-    """Nothing leaves this outbox, so nothing has to be made anew."""
+def _lock_resending(database: Database) -> list[Row]:
     return [
-        Row(
-            tenant_id=key,
-            cloud_epoch=row.epoch,
-            answers_from=row.resend_from,
-            answers_to=row.resend_to,
-            after=row.resend_after,
-            rebuild_device=None,
-            rebuild_at=None,
-            rebuild_id=None,
-        )
+        Row(tenant_id=key, answers_from=row.resend_from, answers_to=row.resend_to, after=row.resend_after)
         for key, row in database.tables["sync_state"].items()
         if row.resend_to is not None
     ][:1]
@@ -386,6 +376,7 @@ def _no_pictures(_database: Database, *_given: Any) -> int:
 
 
 def _nothing_retired(_database: Database, *_given: Any) -> list[Row]:
+    """Nothing leaves this outbox, so nothing has to be made anew."""
     return []
 
 
@@ -437,5 +428,6 @@ STATEMENTS: Mapping[str, Statement] = {
     sync_store._UNHEARD: _unheard,
     resend._RESEND: _resend,
     retire._RETIRED: _nothing_retired,
+    sync_store._LOCK_REBUILDING: _nothing_retired,
     pictures._SEND_AGAIN_AFTER: _no_pictures,
 }

@@ -50,7 +50,7 @@ def batch_message(
     )
 
 
-def message_of(batch: TelemetryBatch, origin: Origin = HERE) -> Message:
+def batch_message_of(batch: TelemetryBatch, origin: Origin = HERE) -> Message:
     return _message(_place(origin, "batch"), event_types.TELEMETRY_BATCH, batch, origin, None)
 
 

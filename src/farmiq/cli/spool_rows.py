@@ -101,7 +101,7 @@ def _all_rows(view: SpoolView, wanted: Wanted, missed: list[Range]) -> Iterator[
             channel = channels[number] if number < len(channels) else UNKNOWN
             if wanted.has(channel):
                 yield Row(
-                    seq, wall_time(wall_us), channel.metric, channel.sensor, value, channel.unit,
+                    seq - run.offset, wall_time(wall_us), channel.metric, channel.sensor, value, channel.unit,
                     quality, boot_id, monotonic_us, stream_id,
                 )  # fmt: skip
 

@@ -1,6 +1,7 @@
 """What `farmiq spool ls` shows."""
 
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from farmiq.cli.spool_times import samples, size, wall_time, wall_time_or_none
@@ -20,6 +21,10 @@ def as_data(view: SpoolView) -> dict[str, Any]:
     return {
         "folder": str(view.folder),
         "stream_id": str(view.stream_id) if view.stream_id else None,
+        "streams": [
+            {"stream_id": str(part.stream_id), "first_seq": part.first_seq, "offset": part.offset}
+            for part in (view.layout.parts if view.layout else ())
+        ],
         "writer_pid": view.writer_pid,
         "synced_seq": view.synced_seq,
         "acked": {"seq": view.acked.seq, "epoch": view.acked.epoch},
@@ -82,6 +87,10 @@ def summary(view: SpoolView) -> list[tuple[str, str]]:
     by_epoch = f", by the edge database {view.acked.epoch}" if view.acked.epoch else ""
     return [
         ("stream", str(view.stream_id) if view.stream_id else "no file tells it any more"),
+        *(
+            ("", f"up to {following.first_seq - 1}: {part.stream_id}")
+            for part, following in pairwise(view.layout.parts if view.layout else ())
+        ),
         ("writer", f"process {view.writer_pid}" if view.writer_pid else "nobody writes it now"),
         ("synced", f"up to {view.synced_seq}"),
         ("acked", f"up to {view.acked.seq}{by_epoch}"),

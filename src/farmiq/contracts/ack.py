@@ -11,16 +11,20 @@ from farmiq.contracts.timestamps import Timestamp, keep_utc
 
 AckResult = Literal["stored", "duplicate", "rejected"]
 RANGES_MAX: Final = 1024
+BOOTS_MAX: Final = 64
 
 NOT_REGISTERED: Final = "not_provisioned"
 STREAM_OF_ANOTHER_DEVICE: Final = "stream_of_another_device"
 NOT_STORABLE: Final = "not_storable"
+STREAM_CONTRADICTED: Final = "stream_contradicted"
+"""The edge holds other samples under these numbers of the stream: the device's disk was set back, or two devices share one
+identity."""
 EVENT_ID_REUSED: Final = "event_id_reused"
 """Final, but another id helps: another message of the tenant had this one."""
 
 OF_DEVICE: Final = frozenset({NOT_REGISTERED, STREAM_OF_ANOTHER_DEVICE})
 """Refusals that concern all that the device sends."""
-NOT_NOW: Final = OF_DEVICE | {NOT_STORABLE}
+NOT_NOW: Final = OF_DEVICE | {NOT_STORABLE, STREAM_CONTRADICTED}
 """Refusals that a person, or the edge's database, can take back: the device keeps what they are about and sends it again. All
 others are about the message as it is, and final. An edge of 0.1.0 says these as `rejected` too."""
 
@@ -59,6 +63,25 @@ class TimeResponse(Struct, frozen=True, kw_only=True):
         keep_utc(self, "received_at")
 
 
+class BootHeld(Struct, frozen=True, array_like=True):
+    """What the edge holds of one boot of a device within a stream: its first and its last number, and the time of the last one as
+    the device sent it, in microseconds. The device compares it with what it holds itself."""
+
+    boot_id: UUID
+    first_seq: Seq
+    last_seq: Seq
+    last_t: int
+
+
+class StreamHeld(Struct, frozen=True, kw_only=True):
+    """What the edge holds of a stream whose samples the device's own contradict."""
+
+    stream_id: UUID
+    acked_seq: Count
+    received: Annotated[list[tuple[Seq, Seq]], Meta(max_length=RANGES_MAX)] = []
+    boots: Annotated[list[BootHeld], Meta(max_length=BOOTS_MAX)] = []
+
+
 class DeviceAck(Struct, frozen=True, kw_only=True):
     """`acked_seq` is the highest sequence below which nothing is missing (0: nothing yet); `received` are ranges above it.
 
@@ -68,11 +91,18 @@ class DeviceAck(Struct, frozen=True, kw_only=True):
 
     epoch: UUID
     ts: Timestamp
+    commits: Count | UnsetType = UNSET
+    """Grows with the transactions of the edge's database. A lower one for a minute: the database was set back under its epoch."""
     stream_id: UUID | None = None
     acked_seq: Count = 0
     received: Annotated[list[tuple[Seq, Seq]], Meta(max_length=RANGES_MAX)] = []
     events: Annotated[list[EventAck], Meta(max_length=10_000)] = []
     put_off: Annotated[list[PutOff], Meta(max_length=10_000)] | UnsetType = UNSET
+    boots: Annotated[list[BootHeld], Meta(max_length=BOOTS_MAX)] | UnsetType = UNSET
+    """Of the stream, the newest: a device whose own samples say otherwise was set back, and begins a new stream."""
+    contradicted: Annotated[list[StreamHeld], Meta(max_length=BOOTS_MAX)] | UnsetType = UNSET
+    """A batch was not taken, because other samples are stored under its numbers: the device begins a new stream. A field of its
+    own: a device of 0.1.0 would take the marks in it for its own samples'. It gets silence, and repeats."""
     retry_after_seconds: Annotated[float, Meta(ge=0, le=3600)] | UnsetType = UNSET
     """Messages of this device were not taken, because they were over its limit or were put off: it keeps them, and waits so long
     before it sends more."""

@@ -38,6 +38,8 @@ class DeviceStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
     stream_id: UUID | None = None
     boot_id: UUID | None = None
     epoch: UUID | None = None
+    former_streams: Annotated[list[UUID], Meta(max_length=64)] = []
+    """Streams that the device's spool holds besides `stream_id`: they go on until the edge has them."""
     uptime_seconds: Figure | None = None
 
     spool_bytes: Count | None = None

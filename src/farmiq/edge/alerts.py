@@ -27,6 +27,7 @@ Kind = Literal[
     "retention_forced",
     "device_of_another_edge",
     "device_put_off",
+    "edge_database_replaced",
     "tenant_not_granted",
 ]
 """Each is a heading in `docs/operations/runbook.md`."""

@@ -20,9 +20,10 @@ Files
 -----
     00000000000000000001-00000000000000003600.seg   a closed segment and the sequences it holds; never changed again
     00000000000000003601.open                       the open segment; there is one, or none before the first sample
-    stream     the stream's UUID, in text            lock     held by the one writer; names its process id
+    stream     the stream's UUID, in text, see below lock     held by the one writer; names its process id
     synced     how far syncs have reached            acked    how far the edge has acknowledged, and which edge
     losses     the loss journal                      quarantine/   bytes that could not be read, for a person to look at
+    set-aside/ what another device had in this folder: neither read, sent nor deleted here
 
 A segment is its header region followed by frames, back to back. While it is open, reserved space stands behind the last
 frame: the logical end is before the physical end, and zeros are not a frame. All numbers are little-endian.
@@ -44,6 +45,18 @@ frame: the logical end is before the physical end, and zeros are not a frame. Al
 Frozen on disk: everything drawn above, the file names, the slots of `losses`, `synced` and `acked`. Moving a field,
 widening the frame, numbering with gaps or renaming a closed segment makes stored data unreadable. A new shape takes a new
 format version; magic, version and the header's CRC keep their places in every version.
+
+Streams
+-------
+The folder numbers its samples once. Towards the edge they have the number in their stream: the same one, as long as there is one
+stream. A second line of `stream` has the device that writes here, a fingerprint of its machine, and the parts: from which
+sequence on which stream counts, and from where.
+
+The disk may have been set back to an image, and the edge then holds other samples under the sequences that are written
+next. `first_unlike` compares what the edge says with what is here, and `begin_stream` gives what it can't have a stream of
+its own. That is one replaced file: a process that is killed before it or after it leaves no third state, and nothing is
+copied. In another machine the folder goes on under a new stream too, because a copy of it may go on in the first one. In the
+hands of another device, what it holds belongs to somebody else: it is set aside as a whole.
 
 Writing
 -------
@@ -90,6 +103,7 @@ the open segments, the closed ones, the acknowledgement and the losses. So whate
 when they look for it. `farmiq spool ls | cat | verify | export` is made of these.
 """
 
+from farmiq.spool.comparison import HeldBoot
 from farmiq.spool.errors import (
     AckRefused,
     BadChannels,
@@ -109,6 +123,7 @@ from farmiq.spool.ranges import Range
 from farmiq.spool.reader import Reader, Run
 from farmiq.spool.retention import Limits, default_max_spool_bytes, fitting_segment_bytes
 from farmiq.spool.spool import Spool, Usage
+from farmiq.spool.streams import Owner
 from farmiq.spool.writer import Capture, SyncPolicy
 
 __all__ = [
@@ -122,10 +137,12 @@ __all__ = [
     "Channel",
     "Frame",
     "Header",
+    "HeldBoot",
     "Limits",
     "Loss",
     "NotASpool",
     "NotBegun",
+    "Owner",
     "Range",
     "Reader",
     "Run",

@@ -6,11 +6,11 @@ losses: whatever had gone by then has its reason on disk already.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
-from farmiq.spool import losses, marks
+from farmiq.spool import losses, marks, streams
 from farmiq.spool.errors import NotASpool
 from farmiq.spool.format import FRAME_BYTES, bad_frames, unpack_frames
 from farmiq.spool.lock_holder import holder_pid
@@ -21,6 +21,7 @@ from farmiq.spool.reader import Run
 from farmiq.spool.segment import open_files
 from farmiq.spool.segment_file import SegmentFile
 from farmiq.spool.segment_view import SegmentView, chunks, listed, views
+from farmiq.spool.streams import Layout, Part
 
 _FILES = ("stream", "synced", "acked", "losses")
 
@@ -36,13 +37,14 @@ class SpoolView:
     """A spool as it was a moment ago."""
 
     folder: Path
-    stream_id: UUID | None  # None: no file tells it any more
+    stream_id: UUID | None  # of what is written now. None: no file tells it any more
     writer_pid: int | None
     synced_seq: int
     acked: Acked
     segments: tuple[SegmentView, ...]
     losses: tuple[Loss, ...]
     quarantined: tuple[QuarantinedFile, ...]
+    layout: Layout | None = None  # None: no file tells it any more
 
     @property
     def held(self) -> list[Range]:
@@ -86,6 +88,7 @@ def inspect(folder: Path) -> SpoolView:
         tuple(segments),
         tuple(losses.read(folder / "losses")),
         tuple(_quarantined(folder / "quarantine")),
+        streams.read(folder),
     )
 
 
@@ -100,9 +103,15 @@ def read(view: SpoolView, span: Range, on_unreadable: Callable[[Range], None]) -
             on_unreadable((first_seq, last_seq))
             continue
         try:
-            yield from _readable(file, (first_seq, last_seq), on_unreadable)
+            for part, span_of_part in _parts(view, file, (first_seq, last_seq)):
+                for run in _readable(file, span_of_part, on_unreadable):
+                    yield replace(run, header=replace(run.header, stream_id=part.stream_id), offset=part.offset)
         finally:
             file.close()
+
+
+def _parts(view: SpoolView, file: SegmentFile, span: Range) -> list[tuple[Part, Range]]:
+    return view.layout.split(span) if view.layout else [(Part(1, file.header.stream_id), span)]
 
 
 def _readable(file: SegmentFile, span: Range, on_unreadable: Callable[[Range], None]) -> Iterator[Run]:
@@ -123,11 +132,11 @@ def _refuse_foreign(folder: Path) -> None:
 
 
 def _stream_id(folder: Path, segments: Iterable[SegmentView]) -> UUID | None:
-    try:
-        return UUID((folder / "stream").read_text().strip())
-    except (FileNotFoundError, ValueError):
-        headers = [segment.header for segment in segments if segment.header is not None]
-        return headers[-1].stream_id if headers else None
+    layout = streams.read(folder)
+    if layout is not None:
+        return layout.parts[-1].stream_id
+    headers = [segment.header for segment in segments if segment.header is not None]
+    return headers[-1].stream_id if headers else None
 
 
 def _quarantined(folder: Path) -> Iterator[QuarantinedFile]:

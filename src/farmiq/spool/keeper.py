@@ -33,6 +33,10 @@ class Keeper:
         """What the edge has said that it holds, in order or ahead of it."""
         return [(1, self.ack.current.seq), *self._received]
 
+    @property
+    def received(self) -> list[Range]:
+        return self._received
+
     def acknowledge(self, acked_seq: int, received: Iterable[Range], ceiling_seq: int) -> None:
         """Never goes back: an acknowledgement that was late on its way says nothing new."""
         self._received = _believable(ceiling_seq, acked_seq, received)

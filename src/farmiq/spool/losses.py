@@ -17,6 +17,7 @@ from zlib import crc32
 from farmiq.spool import disk
 from farmiq.spool.errors import SpoolFull
 from farmiq.spool.ranges import Range, without
+from farmiq.spool.streams import Layout, Streams
 
 _SLOT = Struct("<B7x16s16sQQQqqq24s12xI")
 _SLOT_BYTES = _SLOT.size
@@ -47,6 +48,8 @@ class Loss:
     dropped_at_us: int
     cause: str
     is_acknowledged: bool = False
+    offset: int = 0
+    """Between a sequence of the spool and its number in the stream, which is what the edge is told."""
 
     @property
     def count(self) -> int:
@@ -56,8 +59,8 @@ class Loss:
 class LossJournal:
     """Safe to use from the writing and the reading thread at once."""
 
-    def __init__(self, folder: Path, stream_id: UUID, new_id: Callable[[], UUID], wall_us: Callable[[], int]) -> None:
-        self._stream_id = stream_id
+    def __init__(self, folder: Path, streams: Streams, new_id: Callable[[], UUID], wall_us: Callable[[], int]) -> None:
+        self._streams = streams
         self._new_id = new_id
         self._wall_us = wall_us
         self._lock = threading.Lock()
@@ -71,6 +74,7 @@ class LossJournal:
         # A killed process may have left a record that only memory holds. What is believed from here on is stored first.
         disk.sync_file(self._fd)
         self._load()
+        self.follow_streams()
 
     def declare(self, span: Range, cause: Cause, wall_us: Range | None = None) -> list[Loss]:
         """Write down what of `span` is not written down yet. Durable when this returns."""
@@ -79,8 +83,19 @@ class LossJournal:
             now_us = self._wall_us()
             first_wall_us, last_wall_us = wall_us or (None, None)
             fresh = [
-                Loss(self._new_id(), self._stream_id, first, last, first_wall_us, last_wall_us, now_us, cause)
-                for first, last in without(span, known)
+                Loss(
+                    self._new_id(),
+                    part.stream_id,
+                    first,
+                    last,
+                    first_wall_us,
+                    last_wall_us,
+                    now_us,
+                    cause,
+                    offset=part.offset,
+                )
+                for piece in without(span, known)
+                for part, (first, last) in self._streams.layout.split(piece)
             ]
             self._store(self._placed(fresh))
             return fresh
@@ -90,8 +105,40 @@ class LossJournal:
         with self._lock:
             if any(loss.loss_id == loss_id for loss in self._slots.values()):
                 return False
-            self._store({self._free_slot(0): Loss(loss_id, self._stream_id, *span, *wall_us, self._wall_us(), cause)})
+            part = self._streams.current
+            loss = Loss(loss_id, part.stream_id, *span, *wall_us, self._wall_us(), cause, offset=part.offset)
+            self._store({self._free_slot(0): loss})
             return True
+
+    def follow_streams(self) -> None:
+        """A record of sequences that another stream has taken over is told anew as that one's, under a new id. Also at a start:
+        the new stream may be on disk, and this not yet."""
+        with self._lock:
+            changed: dict[int, Loss] = {}
+            more: list[Loss] = []
+            for slot, loss in self._slots.items():
+                if not _is_of(self._streams.layout, loss):
+                    changed[slot], *rest = self._pieces(loss)
+                    more += rest
+            changed |= {self._free_slot(ahead): loss for ahead, loss in enumerate(more)}
+            if changed:
+                self._store(changed)
+
+    def _pieces(self, loss: Loss) -> list[Loss]:
+        return [
+            loss
+            if part.stream_id == loss.stream_id and (first, last) == (loss.first_seq, loss.last_seq)
+            else replace(
+                loss,
+                loss_id=self._new_id(),
+                stream_id=part.stream_id,
+                first_seq=first,
+                last_seq=last,
+                offset=part.offset,
+                is_acknowledged=loss.is_acknowledged and part.stream_id == loss.stream_id,
+            )
+            for part, (first, last) in self._streams.layout.split((loss.first_seq, loss.last_seq))
+        ]
 
     def acknowledge(self, loss_ids: Iterable[UUID]) -> list[Loss]:
         """The edge has these. They stay until nothing before them is kept: a restored edge may ask again."""
@@ -200,7 +247,9 @@ class LossJournal:
         disk.sync_file(self._fd)
 
     def _load(self) -> None:
-        self._slots = _unpack_slots(os.pread(self._fd, self._reserved_bytes, 0))
+        slots = _unpack_slots(os.pread(self._fd, self._reserved_bytes, 0))
+        layout = self._streams.layout
+        self._slots = {slot: replace(loss, offset=layout.of(loss.first_seq).offset) for slot, loss in slots.items()}
 
 
 def read(path: Path) -> list[Loss]:
@@ -210,6 +259,10 @@ def read(path: Path) -> list[Loss]:
     except FileNotFoundError:
         return []
     return sorted(_unpack_slots(data).values(), key=lambda loss: loss.first_seq)
+
+
+def _is_of(layout: Layout, loss: Loss) -> bool:
+    return [part.stream_id for part, _ in layout.split((loss.first_seq, loss.last_seq))] == [loss.stream_id]
 
 
 def _unpack_slots(data: bytes) -> dict[int, Loss]:

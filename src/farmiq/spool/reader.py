@@ -6,26 +6,31 @@ and passed over, so that a damaged segment never stops what comes after it.
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from farmiq.spool.catalogue import Catalogue, Place
 from farmiq.spool.format import FRAME_BYTES, Frame, Header, bad_frames, unpack_frames
 from farmiq.spool.keeper import Keeper
 from farmiq.spool.losses import Cause
 from farmiq.spool.segment_file import SegmentFile
+from farmiq.spool.streams import Streams
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Frames with no gap between them, all of one segment: one boot, one channel table."""
+    """Frames with no gap between them, all of one segment and one stream: one boot, one channel table.
+
+    The header names the stream that the frames are in now. A frame's sequence less `offset` is its number there."""
 
     header: Header
     frames: list[Frame]
+    offset: int = 0
 
 
 class Reader:
-    def __init__(self, catalogue: Catalogue, keeper: Keeper) -> None:
+    def __init__(self, catalogue: Catalogue, keeper: Keeper, streams: Streams) -> None:
         self._catalogue = catalogue
+        self._streams = streams
         self._keeper = keeper
         self._file: SegmentFile | None = None
 
@@ -42,7 +47,12 @@ class Reader:
             bad = bad_frames(data, start)
             good = data[: bad[0] * FRAME_BYTES] if bad else data
             if good:
-                return Run(file.header, unpack_frames(good))
+                frames = unpack_frames(good)
+                part, (_, last_seq) = self._streams.layout.split((start, frames[-1].seq))[0]
+                header = file.header
+                if header.stream_id != part.stream_id:
+                    header = replace(header, stream_id=part.stream_id)
+                return Run(header, frames[: last_seq - start + 1], part.offset)
             span = file.damage_from(start, place.last_seq)
             self._keeper.lose_frames(file, span)
             after_seq = span[1]

@@ -12,16 +12,18 @@ from farmiq.spool import disk, lock
 from farmiq.spool.ages import Ages
 from farmiq.spool.backlog import Backlog
 from farmiq.spool.catalogue import Catalogue
+from farmiq.spool.comparison import Comparison, HeldBoot
+from farmiq.spool.errors import AckRefused
 from farmiq.spool.format import Channel, SampleFields
 from farmiq.spool.keeper import Keeper
 from farmiq.spool.losses import Cause, LossJournal
 from farmiq.spool.marks import Acked, AckMark, SyncedMark
-from farmiq.spool.ranges import Range, without
+from farmiq.spool.ranges import Range, merged, without
 from farmiq.spool.reader import Reader
 from farmiq.spool.recovery import Recovery, recover
 from farmiq.spool.retention import Limits, Plan
-from farmiq.spool.segment import closed_segments, open_files
 from farmiq.spool.segment_file import SegmentFile
+from farmiq.spool.streams import Owner, Streams
 from farmiq.spool.writer import Capture, Clocks, SyncPolicy, Writer
 
 
@@ -55,23 +57,33 @@ class Spool:
         new_id: Callable[[], UUID] = uuid.uuid4,
         wall_us: Callable[[], int] = wall_clock_us,
         monotonic: Callable[[], float] = time.monotonic,
+        owner: Owner | None = None,
     ) -> None:
         disk.make_folder(folder)
         self._lock_fd = lock.take(folder)
         self._written_before_bytes = disk.written.total_bytes
         try:
-            self._assemble(folder, limits or Limits(), policy, new_id, Clocks(wall_us, monotonic))
+            self._assemble(
+                folder, limits or Limits(), policy, Clocks(wall_us, monotonic), Streams(folder, new_id, owner), new_id
+            )
         except BaseException:
             os.close(self._lock_fd)
             raise
 
     def _assemble(
-        self, folder: Path, limits: Limits, policy: SyncPolicy, new_id: Callable[[], UUID], clocks: Clocks
+        self,
+        folder: Path,
+        limits: Limits,
+        policy: SyncPolicy,
+        clocks: Clocks,
+        streams: Streams,
+        new_id: Callable[[], UUID],
     ) -> None:
         self.folder = folder
         self.policy = policy
-        self.stream_id = _stream_id(folder, new_id)
-        self.losses = LossJournal(folder, self.stream_id, new_id, clocks.wall_us)
+        self.streams = streams
+        self._covered: dict[UUID, list[Range]] = {}
+        self.losses = LossJournal(folder, streams, new_id, clocks.wall_us)
         self._mark = SyncedMark(folder)
         found = recover(folder, self.losses, self._mark.seq)
         self.recovery: Recovery = found.report
@@ -80,12 +92,14 @@ class Spool:
         self._keeper = Keeper(self._catalogue, self.losses, AckMark(folder), limits, ages)
         self._backlog = Backlog(self._catalogue, self._keeper, self.losses)
         self._writer = Writer(
-            self.stream_id, self._catalogue, self._keeper, self.losses, self._mark, policy,
+            streams, self._catalogue, self._keeper, self.losses, self._mark, policy,
             clocks, self._account_for_all(), self._newest_capture(),
         )  # fmt: skip
         self._began_seq = self._writer.next_seq
         self._given_up_count = 0
         self._writer.settle()
+        self.is_moved = streams.follow_owner(self._began_seq)
+        self._comparison = Comparison(self._catalogue, self._keeper, streams, self._began_seq)
         if limits.max_spool_seconds is not None:
             ages.look_back(self._catalogue.closed, self._catalogue.open)
         self._keeper.make_room(0)
@@ -139,7 +153,7 @@ class Spool:
     # Reading
 
     def reader(self) -> Reader:
-        return Reader(self._catalogue, self._keeper)
+        return Reader(self._catalogue, self._keeper, self.streams)
 
     # Acknowledging and deleting
 
@@ -147,14 +161,93 @@ class Spool:
     def acked(self) -> Acked:
         return self._keeper.ack.current
 
-    def acknowledge(self, acked_seq: int, received: Iterable[Range] = ()) -> None:
-        """The edge holds everything up to `acked_seq`, and `received` above it. Never goes back."""
-        self._keeper.acknowledge(acked_seq, received, self._writer.synced_seq)
+    @property
+    def stream_id(self) -> UUID:
+        """Of what is written now."""
+        return self.streams.current.stream_id
 
-    def go_back(self, acked_seq: int, epoch: str, received: Iterable[Range] = ()) -> None:
-        """Another edge database answers, and holds only this much. What is still here is unacknowledged again; what is
-        not here, and what the old database had been told about losses, is declared."""
-        self._keeper.go_back(acked_seq, epoch, received, self._writer.synced_seq)
+    @property
+    def former_streams(self) -> list[UUID]:
+        """Of what was written before, oldest first."""
+        known = dict.fromkeys(part.stream_id for part in self.streams.layout.parts)
+        return [stream_id for stream_id in known if stream_id != self.stream_id]
+
+    def acknowledge(self, acked_seq: int, received: Iterable[Range] = (), stream_id: UUID | None = None) -> None:
+        """The edge holds everything up to `acked_seq`, and `received` above it: numbers of one stream, by default of the newest.
+        Never goes back."""
+        acked, above = self._settled_with(stream_id or self.stream_id, acked_seq, received, self.acked.seq)
+        self._keeper.acknowledge(acked, above, self._writer.synced_seq)
+
+    def go_back(
+        self, acked_seq: int, epoch: str, received: Iterable[Range] = (), stream_id: UUID | None = None
+    ) -> None:
+        """An edge database answers that lacks what this node took for stored, and holds only this much of the stream. What is
+        still here is unacknowledged again; what is not here, and what the edge was told about losses, is declared.
+
+        What another database holds of the node's other streams is not known yet: what is here of them is sent again, and what
+        is not waits for the edge's word."""
+        stream, end_seq, was = stream_id or self.stream_id, self._writer.synced_seq, self.acked
+        if epoch != was.epoch:
+            held = self._catalogue.held(0)
+            self._covered = {
+                other: [piece for span in self._sequences_of(other, end_seq) for piece in without(span, held)]
+                for other in (*self.former_streams, self.stream_id)
+                if other != stream
+            }
+        acked, above = self._settled_with(stream, acked_seq, received, 0)
+        # What the database holds beyond the lower mark, it says again in its next acknowledgement.
+        believed = min(acked, was.seq) if was.epoch not in ("", epoch) else acked
+        self._keeper.go_back(believed, epoch, above, end_seq)
+
+    def _sequences_of(self, stream_id: UUID, end_seq: int) -> list[Range]:
+        spans = self.streams.layout.of_stream(stream_id, [(1, end_seq)])
+        return [(first, min(last, end_seq)) for first, last in spans if first <= end_seq]
+
+    def mark_of(self, stream_id: UUID) -> int:
+        """Up to which number of the stream everything is believed to be with the edge."""
+        settled = self._sequences_of(stream_id, self.acked.seq)
+        return settled[-1][1] - self.streams.layout.of(settled[-1][1]).offset if settled else 0
+
+    @property
+    def received(self) -> list[Range]:
+        """What the edge holds above `acked`, in sequences of this spool."""
+        return self._keeper.received
+
+    def _settled_with(
+        self, stream_id: UUID, acked_seq: int, received: Iterable[Range], least_seq: int
+    ) -> tuple[int, list[Range]]:
+        """What is with the edge by all of its words: up to which sequence of this spool, and the ranges above it."""
+        ranges = [(1, acked_seq), *received] if acked_seq else [*received]
+        part = self.streams.current
+        highest_seq = max((last for _, last in ranges), default=0) + part.offset
+        if stream_id == part.stream_id and highest_seq > self._writer.synced_seq:
+            raise AckRefused(f"acknowledged up to {highest_seq}, written only up to {self._writer.synced_seq}")
+        self._covered[stream_id] = self.streams.layout.of_stream(stream_id, ranges)
+        settled = merged([(0, least_seq), *(span for spans in self._covered.values() for span in spans)])
+        return settled[0][1], settled[1:]
+
+    def first_unlike(
+        self, boots: Sequence[HeldBoot], covered: Sequence[Range], *, is_refuted: bool = False
+    ) -> int | None:
+        """The first sequence for which the edge has another sample; None as long as nothing speaks for that. An
+        acknowledgement of what was never written does, and so does an edge that has compared the samples itself."""
+        end_seq = self._writer.synced_seq
+        is_absurd = max((last for _, last in covered), default=0) + self.streams.current.offset > end_seq
+        return self._comparison.first_unlike(boots, covered, end_seq, is_refuted=is_refuted or is_absurd)
+
+    def begin_stream(self, first_seq: int) -> UUID:
+        """What was captured from `first_seq` on gets a stream of its own: the edge has other samples under its numbers. It is all
+        unacknowledged again, and its losses are told anew."""
+        self._writer.sync()
+        stream_id = self.streams.begin(max(first_seq, self.acked.seq + 1))
+        self.losses.follow_streams()
+        self._covered = {
+            known: [(low, min(high, first_seq - 1)) for low, high in spans if low < first_seq]
+            for known, spans in self._covered.items()
+        }
+        spans = merged([(0, self.acked.seq), *(span for spans in self._covered.values() for span in spans)])
+        self._keeper.acknowledge(spans[0][1], spans[1:], self._writer.synced_seq)
+        return stream_id
 
     def save_ack(self) -> None:
         """Make the mark durable, so that a restart does not send again what the edge has."""
@@ -226,24 +319,3 @@ class Spool:
             if frame is not None:
                 return Capture(file.header.boot_id, frame.monotonic_us, frame.channel)
         return None
-
-
-def _stream_id(folder: Path, new_id: Callable[[], UUID]) -> UUID:
-    """One stream for the life of the folder, across boots."""
-    path = folder / "stream"
-    try:
-        return UUID(path.read_text().strip())
-    except (FileNotFoundError, ValueError):
-        stream_id = _stream_of_newest_segment(folder) or new_id()
-        disk.replace_file(path, f"{stream_id}\n".encode())
-        return stream_id
-
-
-def _stream_of_newest_segment(folder: Path) -> UUID | None:
-    files = [(entry.first_seq, entry.path) for entry in closed_segments(folder)] + open_files(folder)
-    for first_seq, path in sorted(files, reverse=True):
-        file = SegmentFile.open(path, first_seq)
-        if file is not None:
-            file.close()
-            return file.header.stream_id
-    return None

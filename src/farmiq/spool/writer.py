@@ -14,6 +14,7 @@ from farmiq.spool.losses import Cause, LossJournal
 from farmiq.spool.marks import SyncedMark
 from farmiq.spool.ranges import Range
 from farmiq.spool.segment import OpenSegment
+from farmiq.spool.streams import Streams
 
 T = TypeVar("T")
 
@@ -42,7 +43,7 @@ class Clocks(NamedTuple):
 class Writer:
     def __init__(
         self,
-        stream_id: UUID,
+        streams: Streams,
         catalogue: Catalogue,
         keeper: Keeper,
         journal: LossJournal,
@@ -52,7 +53,7 @@ class Writer:
         next_seq: int,
         last_capture: Capture | None,
     ) -> None:
-        self._stream_id = stream_id
+        self._streams = streams
         self._catalogue = catalogue
         self._keeper = keeper
         self._journal = journal
@@ -75,7 +76,9 @@ class Writer:
             self._mark.note(self.synced_seq)
 
     def begin(self, boot_id: UUID, channels: Sequence[Channel]) -> None:
-        pack_header(Header(self._stream_id, boot_id, 1, 0, tuple(channels)))  # refuses a table that does not fit
+        pack_header(
+            Header(self._streams.current.stream_id, boot_id, 1, 0, tuple(channels))
+        )  # refuses a table that does not fit
         self._begun = (boot_id, tuple(channels))
 
     def append_many(self, samples: Iterable[SampleFields]) -> None:
@@ -123,6 +126,8 @@ class Writer:
     def _is_due(self, segment: OpenSegment, boot_id: UUID, channels: tuple[Channel, ...]) -> bool:
         if (segment.header.boot_id, segment.header.channels) != (boot_id, channels) or self._room(segment) < 1:
             return True
+        if segment.header.stream_id != self._streams.current.stream_id:
+            return True
         if segment.is_given_up:
             return True  # the disk refused to end it the last time
         if segment.first_seq + segment.frames != self.next_seq:
@@ -139,7 +144,7 @@ class Writer:
         self._end(segment)
 
     def _create(self, boot_id: UUID, channels: tuple[Channel, ...]) -> OpenSegment:
-        header = Header(self._stream_id, boot_id, self.next_seq, self._clocks.wall_us(), channels)
+        header = Header(self._streams.current.stream_id, boot_id, self.next_seq, self._clocks.wall_us(), channels)
         reserve_bytes = min(self._keeper.limits.grow_bytes, self._keeper.limits.segment_bytes)
         try:
             segment = self._with_room(

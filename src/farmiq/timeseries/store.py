@@ -23,6 +23,7 @@ _LOCK = f"""
     SELECT stream_id, tenant_id, farm_id, barn_id, device_id, received, lost
       FROM {_WANTED} ORDER BY stream_id, tenant_id COLLATE "C" FOR UPDATE OF streams
 """  # noqa: S608 - our own constants
+_READ = _LOCK.replace("FOR UPDATE OF streams", "")
 # All of them or none: whoever has to make a stream first must not hold another one while it waits.
 _LOCK_KNOWN = _LOCK.replace(
     "ORDER BY",
@@ -154,6 +155,12 @@ async def lock_streams(
     if not rows:
         await connection.execute(_CREATE, *_new_streams(wanted))
         rows = await connection.fetch(_LOCK, *keys)
+    return {(row["tenant_id"], row["stream_id"]): _coverage(row) for row in rows}
+
+
+async def read_streams(connection: Connection, keys: Sequence[StreamKey]) -> dict[StreamKey, Coverage]:
+    """Those of them that are here, as they are committed, without locking them."""
+    rows = await connection.fetch(_READ, [tenant_id for tenant_id, _ in keys], [stream_id for _, stream_id in keys])
     return {(row["tenant_id"], row["stream_id"]): _coverage(row) for row in rows}
 
 

@@ -55,12 +55,13 @@ async def stored_rows(
     device_ids: Sequence[str],
     received: Mapping[UUID, Sequence[Span]],
     is_exact: bool,
+    timeout_seconds: float | None = None,
 ) -> CountedRows:
     """Of these devices, whose streams have `received`. Two statements: the caller holds one snapshot for both."""
     counted: dict[UUID, int] = {}
     single: dict[str, int] = {}
     doubtful: list[UUID] = []
-    for row in await connection.fetch(_COUNTED, tenant_id, list(device_ids)):
+    for row in await connection.fetch(_COUNTED, tenant_id, list(device_ids), timeout=timeout_seconds):
         if row["stream_id"] is None:
             single[row["device_id"]] = row["rows"]
             continue
@@ -69,7 +70,8 @@ async def stored_rows(
         if is_exact or (row["rows"], int(row["seq_sum"])) != expected_of(received.get(stream_id, ())):
             doubtful.append(stream_id)
     runs: dict[UUID, list[Span]] = {stream_id: [] for stream_id in doubtful}
-    for row in await connection.fetch(_RUNS, tenant_id, list(device_ids), doubtful) if doubtful else ():
+    placed = (_RUNS, tenant_id, list(device_ids), doubtful)
+    for row in await connection.fetch(*placed, timeout=timeout_seconds) if doubtful else ():
         runs[row["stream_id"]].append((row["first_seq"], row["end_seq"]))
     return CountedRows(
         {

@@ -47,6 +47,30 @@ def test_a_spool_tells_what_it_holds_and_what_it_was_told_is_safe(
     assert (balance.in_flight, balance.missing) == ({"node_spool": 30}, [])
 
 
+def test_a_spool_that_goes_on_under_a_new_stream_tells_of_each_in_its_own_numbers(tmp_path: Path) -> None:
+    folder = tmp_path / "node-1" / "spool"
+    spool = Spool(folder)
+    spool.begin(UUID(int=1), CHANNELS)
+    spool.append_many([Sample(seq, seq, 0, 2, float(seq)) for seq in range(1, 11)])
+    old = spool.stream_id
+    spool.begin_stream(8)
+    spool.append_many([Sample(seq, seq, 0, 2, float(seq)) for seq in range(11, 16)])
+    spool.acknowledge(5, stream_id=old)
+    spool.acknowledge(2)
+    new = spool.stream_id
+    spool.close()
+    found, troubles = local_spools({"node-1": folder})
+    assert troubles == []
+    accounts = {
+        stream: (one.captured_seq, one.acked_seq, one.held, one.lost) for stream, one in found["node-1"].items()
+    }
+    assert accounts == {old: (7, 5, [(1, 8)], []), new: (8, 0, [(1, 9)], [])}
+    spool = Spool(folder)
+    spool.acknowledge(100, stream_id=old)
+    spool.close()
+    assert list(local_spools({"node-1": folder})[0]["node-1"]) == [new], "what else the edge has of it was never here"
+
+
 @pytest.mark.parametrize("tenants", [{}, {"node-1": "demo"}, {"node-1": "other"}])
 async def test_a_spool_of_a_device_that_the_edge_has_forgotten_is_found(
     tmp_path: Path, request: pytest.FixtureRequest, tenants: dict[str, str]

@@ -106,7 +106,10 @@ async def test_another_edge_database_gets_everything_again(connected_node: Node,
             await until_status(node, last_acked_seq=20)
 
 
-async def test_an_absurd_acknowledgement_changes_nothing(connected_node: Node, mosquitto: Broker) -> None:
+async def test_what_an_absurd_acknowledgement_leaves_open_goes_on_under_a_new_stream(
+    connected_node: Node, mosquitto: Broker
+) -> None:
+    """promise-device-edge 2: from an edge of 0.1.0, which does not say whose samples it has."""
     node = connected_node
     async with Edge.listening(mosquitto.url("edge")) as edge:
         with node.forwarder() as forwarder:
@@ -115,14 +118,19 @@ async def test_an_absurd_acknowledgement_changes_nothing(connected_node: Node, m
             stream_id = await edge.until_heard(1, 50)
             await edge.acknowledge(stream_id, 30, EPOCH)
             await until_status(node, last_acked_seq=30)
+            edge.batches.clear()
             await edge.acknowledge(stream_id, 10**9, EPOCH)
 
-            async def refused() -> bool:
-                return "ack_refused" in forwarder.log_text()
+            async def sent_again() -> bool:
+                return set(edge.sequences()) >= set(range(1, 21))
 
-            await eventually(refused, what="the refusal in the log")
-            await edge.acknowledge(stream_id, 40, EPOCH)
-            await until_status(node, last_acked_seq=40)
+            await eventually(sent_again, what="what was unacknowledged, as a stream of its own")
+            assert "stream_begun" in forwarder.log_text()
+            assert edge.values() == {n - 30: float(n) for n in range(31, 51)}
+            (new,) = {batch.stream_id for batch in edge.batches}
+            assert new != stream_id
+            await edge.acknowledge(new, 10, EPOCH)
+            await until_status(node, last_acked_seq=10, unacked_count=10, former_streams=[str(stream_id)])
     assert node.kept() == [float(n) for n in range(1, 51)]
 
 

@@ -19,6 +19,7 @@ KEPT_BY_SERVICES = {
     "ingress_dedupe": "which events came before; only the gateway reads it",
     "media_bytes_of_day": "a count for the limit at presign; no route shows it",
     "session_owners": "which edge a weigh session belongs to; only ingestion reads it",
+    "stream_boots": "what batches are compared with; only the gateway reads it",
     "sync_batches": "the forwarder's reports; no route shows them",
     "telemetry_agg_unsent": "a list of work",
 }

@@ -9,8 +9,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from farmiq.contracts.ack import DeviceAck, EventAck, PutOff
+from farmiq.contracts.ack import BootHeld, DeviceAck, EventAck, PutOff, StreamHeld
 from farmiq.contracts.decoding import encode
+from farmiq.device.doubts import PERSISTS_SECONDS
 from farmiq.device.node_forwarder.acks import AckReader
 from farmiq.device.node_forwarder.batches import Messages
 from farmiq.device.node_forwarder.lanes import Lanes
@@ -20,7 +21,7 @@ from farmiq.device.node_forwarder.recorder import Recorder
 from farmiq.device.node_forwarder.settings import ForwarderSettings
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.mqtt import Message, MqttClient
-from unit.spool.spool_world import START_US, open_spool, samples
+from unit.spool.spool_world import BOOT, START_US, open_spool, samples
 
 OLD, RESTORED, LOSS = uuid4(), uuid4(), uuid4()
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -37,6 +38,7 @@ class Ears:
     lanes: Lanes
     publisher: Publisher
     reader: AckReader
+    clock: list[float]
 
     async def hear(self, epoch: UUID, minutes: int, acked_seq: int, *losses: UUID) -> None:
         ack = DeviceAck(
@@ -46,6 +48,10 @@ class Ears:
             acked_seq=acked_seq,
             events=[EventAck(event_id=loss, result="stored") for loss in losses],
         )
+        message = Message("iot/node-1/ack", encode(ack), 1, False, False, 1, 1)
+        await _hear(message, self.reader, self.recorder, self.lanes, self.publisher)
+
+    async def answer(self, ack: DeviceAck) -> None:
         message = Message("iot/node-1/ack", encode(ack), 1, False, False, 1, 1)
         await _hear(message, self.reader, self.recorder, self.lanes, self.publisher)
 
@@ -75,7 +81,8 @@ async def ears(tmp_path: Path) -> AsyncIterator[Ears]:
     lanes = Lanes(spool.synced_seq, 0)
     mqtt = MqttClient(BROKER, client_id="node-1")
     publisher = Publisher(life, SETTINGS, mqtt, recorder, lanes, Messages(SETTINGS, life.clock))
-    yield Ears(recorder, lanes, publisher, AckReader(spool.stream_id, ""))
+    clock = [0.0]
+    yield Ears(recorder, lanes, publisher, AckReader("", lambda: clock[0]), clock)
     await recorder.close()
 
 
@@ -164,3 +171,76 @@ async def test_a_loss_that_is_put_off_is_told_less_often_until_the_edge_takes_so
     assert ears.publisher.is_refused(LOSS)
     await ears.hear(OLD, 3, 5)
     assert not ears.publisher.is_refused(LOSS)
+
+
+# What went back
+
+
+async def test_an_edge_that_lost_commits_under_its_epoch_gets_them_again(ears: Ears) -> None:
+    """promise-device-edge 4: after an hour of "I have 1 to 3 and 9 to 11" the node still took everything for acknowledged."""
+    await ears.hear(OLD, 0, 13, LOSS)
+    spool = ears.recorder.spool
+    assert (spool.acked.seq, ears.lanes.next_replay()) == (13, None)
+    lower = DeviceAck(epoch=OLD, ts=NOON, stream_id=spool.stream_id, acked_seq=3, received=[(9, 11)])
+    for _ in range(2):
+        await ears.answer(lower)
+        assert spool.acked.seq == 13, "it may have been late"
+        ears.clock[0] += PERSISTS_SECONDS / 2
+    await ears.answer(lower)
+    assert (spool.acked.seq, ears.outstanding) == (3, [LOSS])
+    assert ears.lanes.next_replay() == (3, 8)
+    assert spool.usage().unacked_samples == 4
+    await ears.hear(OLD, 1, 13, LOSS)
+    assert (spool.acked.seq, spool.usage().unacked_samples) == (13, 0)
+
+
+async def test_an_absurd_acknowledgement_begins_a_stream_and_nothing_stored_vanishes(ears: Ears) -> None:
+    """promise-device-edge 2: it was logged, and believed as soon as the node's own sequences had caught up."""
+    spool = ears.recorder.spool
+    old = spool.stream_id
+    boots = [BootHeld(BOOT, 1, 5, START_US + 5_000), BootHeld(uuid4(), 6, 100, START_US + 100_000)]
+    await ears.answer(DeviceAck(epoch=OLD, ts=NOON, stream_id=old, acked_seq=100, boots=boots))
+    assert spool.stream_id != old
+    assert spool.former_streams == [old]
+    assert spool.acked.seq == 8, "what the edge has of the old stream is not sent again"
+    assert ears.lanes.next_replay() == (8, 13)
+    await ears.answer(DeviceAck(epoch=OLD, ts=NOON, stream_id=spool.stream_id, acked_seq=5))
+    assert spool.acked.seq == 13
+
+
+async def test_a_mark_that_the_node_has_caught_up_with_is_compared_all_the_same(ears: Ears) -> None:
+    spool = ears.recorder.spool
+    old = spool.stream_id
+    boots = [BootHeld(uuid4(), 1, 13, START_US + 999_000)]
+    await ears.answer(DeviceAck(epoch=OLD, ts=NOON, stream_id=old, acked_seq=13, boots=boots))
+    assert spool.stream_id != old
+    assert (spool.acked.seq, spool.usage().unacked_samples) == (0, 10)
+
+
+async def test_a_stream_that_holds_nothing_yet_is_not_left_for_what_was_never_written(ears: Ears) -> None:
+    spool = ears.recorder.spool
+    await ears.answer(DeviceAck(epoch=OLD, ts=NOON, stream_id=spool.stream_id, acked_seq=100))
+    new = spool.stream_id
+    await ears.recorder.run(lambda: spool.begin_stream(spool.synced_seq + 1))
+    empty = spool.stream_id
+    for _ in range(5):
+        await ears.answer(DeviceAck(epoch=OLD, ts=NOON, stream_id=empty, acked_seq=7))
+    assert spool.stream_id == empty
+    assert new in spool.former_streams
+
+
+async def test_an_edge_that_compared_the_samples_itself_is_believed(ears: Ears) -> None:
+    spool = ears.recorder.spool
+    old = spool.stream_id
+    held = StreamHeld(stream_id=old, acked_seq=13, boots=[BootHeld(uuid4(), 1, 13, START_US)])
+    await ears.answer(DeviceAck(epoch=OLD, ts=NOON, contradicted=[held]))
+    new = spool.stream_id
+    assert (new != old, spool.acked.seq) == (True, 0)
+    await ears.answer(DeviceAck(epoch=OLD, ts=NOON, contradicted=[held]))
+    assert spool.stream_id == new, "once: it is about a stream that was left"
+
+
+async def test_nothing_is_sent_after_a_start_before_the_edge_was_compared_with(ears: Ears) -> None:
+    assert not ears.publisher.is_compared
+    await ears.hear(OLD, 1, 5)
+    assert ears.publisher.is_compared

@@ -8,6 +8,7 @@ NODE_CAUSES: Final[dict[str, str]] = {
     "damaged": "stored on the node and no longer readable",
     "missing": "a file of the node's spool was gone",
     "sync_failed": "the node's disk refused after the sample was taken",
+    "spool_gone": "the node's spool was replaced by an empty one, and the edge did not have it yet",
     "not_kept": "the edge was restored and the node no longer had it",
     "not_captured": "measured, and the node could not store it in time",
     "discarded": "a person discarded it as a dead letter of the cloud",

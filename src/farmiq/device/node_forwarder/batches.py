@@ -39,13 +39,13 @@ class Messages:
         self.ack_topic = topics.AckTopic(device_id=settings.device_id).path
 
     def batch(self, run: Run, lane: Lane, correction: Correction | None = None) -> tuple[bytes, int]:
-        """The front of a run as one message that the edge takes, and the last sequence in it."""
+        """The front of a run as one message that the edge takes, and the last sequence of the spool in it."""
         frames = run.frames
         while True:
-            batch = batch_of(Run(run.header, frames), lane, correction)
+            batch = batch_of(Run(run.header, frames, run.offset), lane, correction)
             message = self._envelope(batch, event_types.TELEMETRY_BATCH, new_id())
             if len(message) <= MQTT_MESSAGE_BYTES_MAX or len(frames) == 1:
-                return message, batch.last_seq
+                return message, batch.last_seq + run.offset
             frames = frames[: max(1, min(len(frames), len(batch.t)) // 2)]
 
     def loss(self, loss: Loss) -> bytes:
@@ -80,21 +80,21 @@ def batch_of(run: Run, lane: Lane, correction: Correction | None = None) -> Tele
         stream_id=run.header.stream_id,
         boot_id=run.header.boot_id,
         lane=lane,
-        seq0=frames[0].seq,
+        seq0=frames[0].seq - run.offset,
         time_quality=quality,
         channels=[Channel(metric=one.metric, unit=one.unit, sensor=one.sensor or None) for one in table],
         t=[frame.wall_us for frame in frames],
         c=[index[frame.channel] for frame in frames],
         v=[frame.value for frame in frames],
-        time_correction=UNSET if correction is None else correction(Run(run.header, frames)),
+        time_correction=UNSET if correction is None else correction(Run(run.header, frames, run.offset)),
     )
 
 
 def loss_of(loss: Loss) -> TelemetryLoss:
     return TelemetryLoss(
         stream_id=loss.stream_id,
-        first_seq=loss.first_seq,
-        last_seq=loss.last_seq,
+        first_seq=loss.first_seq - loss.offset,
+        last_seq=loss.last_seq - loss.offset,
         count=loss.count,
         reason=loss.cause,
         dropped_at=from_us(loss.dropped_at_us),

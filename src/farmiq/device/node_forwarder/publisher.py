@@ -23,6 +23,7 @@ HOLE_SECONDS = 2.0  # the edge has answered and lacks something: no need to wait
 PATIENCE_SECONDS_MAX = 300.0
 HOLD_BACK_SECONDS_MAX = 120.0
 REFUSED_LOSS_SECONDS = 600.0
+COMPARE_SECONDS = 5.0  # an edge of 0.1.0 says nothing to a status
 
 log = get_logger(__name__)
 
@@ -52,6 +53,8 @@ class Publisher:
         self._not_before = 0.0
         self._refused_losses: dict[UUID, float] = {}
         self.put_off_code: str | None = None
+        self._compared = asyncio.Event()
+        self.monotonic = life.clock.monotonic
         mqtt.on_connect += [self._start_over, recorder.node_time.connected]
 
     @property
@@ -73,6 +76,14 @@ class Publisher:
                 self.put_off_code = None
                 self._refused_losses.clear()
         self._work.set()
+
+    def compared(self) -> None:
+        """What the edge holds of this stream is what this spool holds: it may be continued."""
+        self._compared.set()
+
+    @property
+    def is_compared(self) -> bool:
+        return self._compared.is_set()
 
     def put_off(self, code: str) -> None:
         """The edge takes nothing of this device, or not this message, as things are. It is repeated as after any silence."""
@@ -154,8 +165,14 @@ class Publisher:
             await asyncio.sleep(self._settings.node_forwarder_resend_seconds)
 
     async def _wait_allowed(self) -> None:
-        """Until the broker is there, and the edge wants more."""
+        """Until the broker is there, and the edge wants more. After a start, only when the edge has answered the status that is
+        sent first: if this disk was set back, nothing may go out under numbers that the edge has given to other samples."""
         await self._mqtt.wait_connected()
+        if not self._compared.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(COMPARE_SECONDS):
+                    await self._compared.wait()
+            self._compared.set()
         await asyncio.sleep(self.held_back_seconds)
 
     def _start_over(self) -> None:
@@ -188,6 +205,10 @@ class Publisher:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_seconds):
                     await node_time.settled.wait()
+            # Meanwhile the edge may have said that these samples belong to a new stream.
+            run = await asyncio.to_thread(partial(reader.read, after, limit))
+            if run is None:
+                return 0, None
         payload, last_seq = self._messages.batch(run, lane, node_time.correction)
         try:
             await self._mqtt.publish(self._messages.batch_topic, payload)

@@ -1,9 +1,11 @@
 """The spool on a thread of its own: the disk may take its time, and the event loop goes on."""
 
 import asyncio
+import contextlib
 import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 from uuid import UUID
@@ -19,6 +21,7 @@ from farmiq.kit.logging import get_logger
 from farmiq.spool import (
     Channel,
     Limits,
+    Owner,
     Spool,
     SpoolError,
     SyncFailed,
@@ -66,6 +69,10 @@ class Recorder:
         spool = await asyncio.get_running_loop().run_in_executor(thread, _open, settings)
         found = spool.recovery
         log.info("spool_opened", stream_id=str(spool.stream_id), frames=found.frames, torn_bytes=found.torn_bytes)
+        if spool.streams.set_aside is not None:
+            log.error("foreign_spool_set_aside", folder=str(spool.streams.set_aside))
+        if spool.is_moved:
+            log.warning("stream_begun", reason="the spool is in another machine", now=str(spool.stream_id))
         node_time = NodeTime(boot_id(), boottime_us, Path(settings.node_forwarder_spool_dir))
         return cls(spool, thread, clock, settings.node_forwarder_sync_ms / 1000, node_time)
 
@@ -171,4 +178,15 @@ def _open(settings: ForwarderSettings) -> Spool:
         keep_acked_bytes=spool_bytes_max // 4,
         max_spool_seconds=settings.node_forwarder_max_spool_age_seconds,
     )
-    return Spool(folder, limits, settings.node_forwarder_sync, new_id=new_id)
+    owner = Owner(settings.device_id, machine_fingerprint())
+    return Spool(folder, limits, settings.node_forwarder_sync, new_id=new_id, owner=owner)
+
+
+def machine_fingerprint(root: Path = Path("/")) -> str:
+    """The same as long as it is this machine; empty where nothing tells machines apart. A board's serial number also tells two
+    copies of one SD card apart."""
+    known = []
+    for name in ("etc/machine-id", "proc/device-tree/serial-number"):
+        with contextlib.suppress(OSError):
+            known.append((root / name).read_bytes().strip(b"\0\n "))
+    return sha256(b"/".join(known)).hexdigest()[:32] if any(known) else ""

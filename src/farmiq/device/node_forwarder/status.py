@@ -19,11 +19,12 @@ from farmiq.kit.ids import new_id
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.logging import get_logger
 from farmiq.kit.mqtt import BrokerAway, MqttClient
-from farmiq.spool import FRAME_BYTES, SpoolError
+from farmiq.spool import FRAME_BYTES, Loss, SpoolError
 
 FILE_SECONDS = 1.0
 PUBLISH_EVERY = 10  # files for one message
 RANGES_MAX = 64
+FORMER_MAX = 64
 
 STATUS_FILE = "status.json"
 
@@ -46,11 +47,13 @@ class Figures:
         now = self._clock.monotonic()
         self._pace.look(now, spool.safe_seq, usage.unacked_samples)
         losses = spool.losses.all()
+        offset = spool.streams.current.offset  # figures of the stream are its own numbers
         is_draining = self._publisher.is_replaying
         return DeviceStatus(
             state="online",
             software_version=__version__,
             stream_id=spool.stream_id,
+            former_streams=spool.former_streams[-FORMER_MAX:],
             boot_id=self._recorder.boot_id,
             epoch=UUID(spool.acked.epoch) if spool.acked.epoch else None,
             uptime_seconds=round(now - self._started_at, 1),
@@ -60,14 +63,14 @@ class Figures:
             segments_closed=usage.closed_segments,
             oldest_sample_age_seconds=self._age_seconds(usage.oldest_unacked_wall_us),
             written_bytes_per_sample=_ratio(usage.written_bytes, usage.written_samples),
-            last_captured_seq=spool.safe_seq,
-            last_published_seq=self._publisher.published_seq,
-            last_acked_seq=spool.acked.seq,
+            last_captured_seq=max(0, spool.safe_seq - offset),
+            last_published_seq=max(0, self._publisher.published_seq - offset),
+            last_acked_seq=max(0, spool.acked.seq - offset),
             unacked_count=usage.unacked_samples,
             not_captured_count=condition.not_captured,
             faulty_sensors=condition.faulty_sensors,
             dropped_count=sum(loss.count for loss in losses),
-            dropped_ranges=[LossRange(first_seq=one.first_seq, last_seq=one.last_seq) for one in losses[-RANGES_MAX:]],
+            dropped_ranges=[_range_of(loss) for loss in losses[-RANGES_MAX:]],
             replay_state="draining" if is_draining else "idle",
             replay_msgs_per_sec=self._settings.replay_msgs_per_sec,
             replay_bytes_per_sec=self._settings.replay_bytes_per_sec,
@@ -116,6 +119,10 @@ async def report(
         turn += 1
         is_running = await life.pause(FILE_SECONDS)
     await _publish(mqtt, messages, DeviceStatus(state="offline", software_version=__version__), new_id())
+
+
+def _range_of(loss: Loss) -> LossRange:
+    return LossRange(first_seq=loss.first_seq - loss.offset, last_seq=loss.last_seq - loss.offset)
 
 
 def _ratio(total: int, count: int) -> float | None:

@@ -160,12 +160,11 @@ def body_of(connection: Connection, number: int) -> bytes:
     return bytes(connection.execute("SELECT body FROM events WHERE number = ?", (number,)).fetchone()[0])
 
 
-def send_again(connection: Connection, epoch: UUID, since_us: int) -> int:
-    """What another database acknowledged, and this one may never have seen. It begins to wait once more."""
+def send_again(connection: Connection, since_us: int) -> int:
+    """What the edge acknowledged, and its database may not have any more. It begins to wait once more."""
     return connection.execute(
-        "UPDATE events SET state = 'waiting', epoch = NULL, settled_us = NULL, since_us = ?"
-        " WHERE state = 'acked' AND epoch <> ?",
-        (since_us, str(epoch)),
+        "UPDATE events SET state = 'waiting', epoch = NULL, settled_us = NULL, since_us = ? WHERE state = 'acked'",
+        (since_us,),
     ).rowcount
 
 

@@ -16,7 +16,7 @@ log = get_logger(__name__)
 
 async def listen(mqtt: MqttClient, recorder: Recorder, publisher: Publisher) -> None:
     """Until cancelled. An acknowledgement that is missed costs a repetition, never an event."""
-    epochs = Epochs(recorder.epoch)
+    epochs = Epochs(recorder.epoch, publisher.monotonic)
     while messages := await mqtt.next_batch(100, 0.0):
         for message in messages:
             try:
@@ -24,7 +24,7 @@ async def listen(mqtt: MqttClient, recorder: Recorder, publisher: Publisher) -> 
             except QueueFailed as error:
                 log.error("ack_not_taken", reason=str(error))  # noqa: TRY400 - the event is sent again, and the edge says it again
                 # What was believed is not on disk: a new epoch must count as new again.
-                epochs = Epochs(recorder.epoch)
+                epochs = Epochs(recorder.epoch, publisher.monotonic)
         mqtt.acknowledge(messages)
 
 
@@ -34,12 +34,13 @@ async def _hear(message: Message, epochs: Epochs, recorder: Recorder, publisher:
     except MalformedMessage as reason:
         log.error("ack_refused", reason=str(reason))  # noqa: TRY400 - an answer to a message, not a crash
         return
-    speaker = epochs.hear(ack.epoch, ack.ts)
+    speaker = epochs.hear(ack)
     if speaker is Speaker.DEAD:
         log.debug("ack_ignored", epoch=str(ack.epoch))
         return
-    settled = await recorder.settle(ack, is_new_epoch=speaker is Speaker.NEW)
-    if speaker is Speaker.NEW:
+    is_back = speaker in (Speaker.NEW, Speaker.WENT_BACK)
+    settled = await recorder.settle(ack, is_back=is_back)
+    if is_back:
         publisher.put_offs.end()
         publisher.start_over()
     publisher.settled(settled)

@@ -46,6 +46,7 @@ class Publisher:
         self.put_offs = PutOffs()
         self.put_off_code: str | None = None
         self._not_before = 0.0
+        self.monotonic = life.clock.monotonic
         mqtt.on_connect.append(self._connected)
 
     async def send_all(self) -> None:

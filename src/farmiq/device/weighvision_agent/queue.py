@@ -183,12 +183,12 @@ class Queue:
 
     # What the edge says
 
-    def settle(self, ack: DeviceAck, *, is_new_epoch: bool) -> Settled:
+    def settle(self, ack: DeviceAck, *, is_back: bool) -> Settled:
         settled = Settled([], {}, any(event.result == "stored" for event in ack.events))
         with self._writing():
-            if is_new_epoch:
-                again = event_store.send_again(self.connection, ack.epoch, self._ran.now_us())
-                log.warning("edge_epoch_changed", now=str(ack.epoch), sent_again=again)
+            if is_back:
+                again = event_store.send_again(self.connection, self._ran.now_us())
+                log.warning("edge_went_back", now=str(ack.epoch), sent_again=again)
                 picture_store.declare_ourselves(self.connection)
             event_store.set_fact(self.connection, EPOCH, str(ack.epoch))
             for event in ack.events:

@@ -60,8 +60,8 @@ class Recorder:
         self.pictures_added.set()
         return answer
 
-    async def settle(self, ack: DeviceAck, *, is_new_epoch: bool) -> Settled:
-        settled = await self.record(lambda queue: queue.settle(ack, is_new_epoch=is_new_epoch))
+    async def settle(self, ack: DeviceAck, *, is_back: bool) -> Settled:
+        settled = await self.record(lambda queue: queue.settle(ack, is_back=is_back))
         self.epoch = ack.epoch
         return settled
 

@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET
 
-from farmiq.contracts.ack import AckResult, DeviceAck, EventAck, PutOff, TimeResponse
+from farmiq.contracts.ack import AckResult, DeviceAck, EventAck, PutOff, StreamHeld, TimeResponse
 from farmiq.contracts.ids import InvalidId, check_device_id
 from farmiq.contracts.telemetry import TIME_QUALITY_UNKNOWN
 from farmiq.edge.telemetry_timeseries.intake import Mark
@@ -47,18 +47,42 @@ class Pending:
         self._verdicts: dict[str, dict[UUID, Verdict]] = {}
         self._throttled: dict[str, float] = {}
         self._time_requests: dict[str, TimeRequest] = {}
+        self._contradicted: dict[tuple[str, UUID], Mark] = {}
+        self._reported: set[str] = set()
+        self._commits = 0
 
     def __bool__(self) -> bool:
-        return bool(self._marks or self._verdicts or self._throttled or self._time_requests)
+        return bool(
+            self._marks
+            or self._verdicts
+            or self._throttled
+            or self._contradicted
+            or self._reported
+            or self._time_requests
+        )
 
-    def note(self, epoch: UUID, marks: Iterable[Mark], verdicts: Iterable[Verdict]) -> None:
+    def note(
+        self,
+        epoch: UUID,
+        marks: Iterable[Mark],
+        verdicts: Iterable[Verdict],
+        contradicted: Iterable[Mark] = (),
+        reported: Iterable[str] = (),
+        commits: int = 0,
+    ) -> None:
+        """`contradicted`: streams of which other samples were sent; `reported`: devices that are told the epoch in any case."""
         if epoch != self._epoch:
             # What another life of the database held says nothing about this one.
             self._marks.clear()
             self._verdicts.clear()
+            self._contradicted.clear()
             self._epoch = epoch
         for mark in marks:
             self._marks[mark.device_id, mark.stream_id] = mark
+        for mark in contradicted:
+            self._contradicted[mark.device_id, mark.stream_id] = mark
+        self._reported.update(reported)
+        self._commits = commits or self._commits
         for verdict in verdicts:
             of_device = self._verdicts.setdefault(verdict.device_id, {})
             of_device[verdict.event_id] = verdict
@@ -91,9 +115,17 @@ class Pending:
         for device_id, request in requests.items():
             response = TimeResponse(event_id=request.event_id, received_at=request.received_at, quality=clock_quality)
             messages.append((device_id, DeviceAck(epoch=epoch, ts=now, time=response)))
+        contradicted, self._contradicted = self._contradicted, {}
+        for (device_id, _), mark in contradicted.items():
+            messages.append((device_id, DeviceAck(epoch=epoch, ts=now, contradicted=[_held(mark)])))
+        reported, self._reported = self._reported, set()
+        unanswered = sorted(reported - {device_id for device_id, _ in messages})
+        messages += [(device_id, DeviceAck(epoch=epoch, ts=now)) for device_id in unanswered]
         for device_id, seconds in throttled.items():
             messages.append((device_id, DeviceAck(epoch=epoch, ts=now, retry_after_seconds=seconds)))
-        return messages
+        if not self._commits:
+            return messages
+        return [(device_id, msgspec.structs.replace(ack, commits=self._commits)) for device_id, ack in messages]
 
     def _verdicts_of(self, device_id: str) -> list[Verdict]:
         verdicts = list(self._verdicts.pop(device_id, {}).values())
@@ -112,4 +144,10 @@ def _ack(epoch: UUID, now: datetime, verdicts: Iterable[Verdict], mark: Mark | N
     ack = DeviceAck(epoch=epoch, ts=now, events=events, put_off=put_off or UNSET)
     if mark is None:
         return ack
-    return msgspec.structs.replace(ack, stream_id=mark.stream_id, acked_seq=mark.acked_seq, received=mark.above)
+    return msgspec.structs.replace(
+        ack, stream_id=mark.stream_id, acked_seq=mark.acked_seq, received=mark.above, boots=mark.boots or UNSET
+    )
+
+
+def _held(mark: Mark) -> StreamHeld:
+    return StreamHeld(stream_id=mark.stream_id, acked_seq=mark.acked_seq, received=mark.above, boots=mark.boots)

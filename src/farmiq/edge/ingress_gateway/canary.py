@@ -148,7 +148,7 @@ async def receive(pool: Pool, messages: Sequence[Message], received_at: datetime
     """What a device's message gets too: a commit, and only then the words for its acknowledgement."""
     ways = sorted({TOPICS[message.topic] for message in messages})
     async with pool.acquire() as connection, connection.transaction():
-        epoch, _ = await store.door(connection, [])
+        epoch, _, _ = await store.door(connection, [])
         await connection.execute(_RECEIVE, ways, received_at)
     ids = [event_id for message in messages if (event_id := _id_of(message)) is not None]
     return Receipt(epoch, [Verdict(LOGIN, event_id, "stored") for event_id in ids])

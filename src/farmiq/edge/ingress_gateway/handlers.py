@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from farmiq.contracts.ack import EVENT_ID_REUSED, NOT_REGISTERED, NOT_STORABLE, AckResult
+from farmiq.contracts.ack import EVENT_ID_REUSED, NOT_REGISTERED, NOT_STORABLE, STREAM_CONTRADICTED, AckResult
 from farmiq.contracts.status import DeviceStatus
 from farmiq.contracts.telemetry import Lane, TelemetryLoss
 from farmiq.edge import disk
@@ -20,14 +20,19 @@ from farmiq.edge.telemetry_timeseries import intake
 from farmiq.edge.telemetry_timeseries.liveness import Heard, newest_of
 from farmiq.edge.telemetry_timeseries.sync_mode import SyncPlan
 from farmiq.kit.errors import Rejected
+from farmiq.kit.ids import new_trace_id
+from farmiq.kit.logging import get_logger
 from farmiq.kit.micro_batch import together_or_alone
 from farmiq.kit.mqtt import Message
 from farmiq.kit.postgres import Connection, Pool
+from farmiq.timeseries.admission import Locked
 from farmiq.timeseries.delay import last_sample
 from farmiq.timeseries.samples import SingleReading, StreamBatch
 from farmiq.timeseries.stream import Origin, StreamKey, StreamLimit
 
 Judged = Screened | Refusal
+
+log = get_logger(__name__)
 
 STREAMS_RETRY_AFTER_SECONDS = 300.0
 
@@ -46,6 +51,12 @@ class Outcome(msgspec.Struct, frozen=True):
     """The last sample of each batch that was new, for how long it took."""
     put_off: list[Throttled] = []
     """Not taken now, and nothing is kept of it: the devices send it again."""
+    contradicted: list[intake.Mark] = []
+    """Streams of which other samples are stored than were sent now."""
+    commits: int = 0
+    """The number of the transaction that stored all this."""
+    reported: list[str] = []
+    """Devices that sent their status: they are told which epoch speaks."""
     time_requests: list[TimeRequest] = []
 
 
@@ -124,17 +135,21 @@ async def _commit(
     streams_max: StreamLimit | None,
 ) -> Outcome:
     async with pool.acquire() as connection, connection.transaction():
-        epoch, known = await store.door(connection, _devices_of(judged))
+        epoch, commits, known = await store.door(connection, _devices_of(judged))
         answers = [_check_provisioning(answer, known) for _, answer in judged]
         screened = [answer for answer in answers if isinstance(answer, Screened)]
         fresh, repeated = _split(screened, await store.first_seen(connection, screened, received_at))
         reused = await _refuse_reused(connection, repeated)
         taken = [message for message in screened if message not in reused]
-        streams = await intake.lock_streams(connection, _streams_of(taken), streams_max)
+        statuses = _statuses(fresh)
+        replaced = await intake.replaced_streams(connection, statuses)
+        wanted = _streams_of(taken) | {key: origin for key, (origin, _) in replaced.items()}
+        streams = await intake.lock_streams(connection, wanted, streams_max)
         beyond = {message for message in taken if (key := _stream_key(message)) is not None and key not in streams}
         taken = [message for message in taken if message not in beyond]
         fresh, repeated = ([one for one in some if one not in beyond] for some in (fresh, repeated))
         stored, refused = await route(connection, taken, set(fresh), streams, received_at, sync)
+        declared = await intake.declare_replaced(connection, replaced, new_trace_id(), received_at, streams)
         await intake.hear(connection, _signs(screened, set(fresh), refused), received_at)
         await store.forget(connection, [*beyond, *(message for message in fresh if message in refused)])
         refused |= reused
@@ -145,13 +160,19 @@ async def _commit(
         ]
         await store.keep_rejected(connection, kept, received_at)
         await put_off.tell(connection, [refusal for _, refusal in kept])
+        told = _streams_of(message for message in taken if message not in refused)
+        contradicted = _streams_of(one for one, refusal in refused.items() if refusal.code == STREAM_CONTRADICTED)
+        committed = await intake.known_streams(connection, _reported_streams(statuses, streams))
+        marks = await intake.marks(connection, {key: streams[key] for key in told} | committed)
+        other = await intake.marks(connection, {key: streams[key] for key in contradicted if key in streams})
+    if declared:
+        log.error("samples_of_replaced_spools_lost", samples=declared)
     refusals = [refusal for _, refusal in kept]
     accepted = [message for message in fresh if message not in refused]
     repeated = [message for message in repeated if message not in refused]
-    told = _streams_of(message for message in taken if message not in refused)
     return Outcome(
         epoch,
-        intake.marks({key: streams[key] for key in told}),
+        marks,
         _verdicts(accepted, repeated, refusals),
         stored,
         len(repeated),
@@ -162,8 +183,30 @@ async def _commit(
             *_put_off(Counter(_sender(message) for message in beyond), "streams", STREAMS_RETRY_AFTER_SECONDS),
             *put_off.limits(refusals),
         ],
+        other,
+        commits,
+        sorted({origin.device_id for origin, _ in statuses}),
         _time_requests(accepted, received_at),
     )
+
+
+def _statuses(fresh: Sequence[Screened]) -> list[tuple[Origin, DeviceStatus]]:
+    """What devices say of themselves now. What the broker kept for new subscribers may be long over."""
+    return [
+        (message.origin, message.body)
+        for message in fresh
+        if isinstance(message.body, DeviceStatus) and message.body.state == "online" and not message.is_retained
+    ]
+
+
+def _reported_streams(statuses: Sequence[tuple[Origin, DeviceStatus]], locked: Locked) -> dict[StreamKey, Origin]:
+    """Streams that devices say they hold: they are told how far the edge has them, also when they send nothing of them."""
+    return {
+        (origin.tenant_id, stream_id): origin
+        for origin, status in statuses
+        for stream_id in (status.stream_id, *status.former_streams)
+        if stream_id is not None and (origin.tenant_id, stream_id) not in locked
+    }
 
 
 def _time_requests(messages: Sequence[Screened], received_at: datetime) -> list[TimeRequest]:

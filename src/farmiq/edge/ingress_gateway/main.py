@@ -8,6 +8,7 @@ from farmiq.edge.ingress_gateway.api import routes
 from farmiq.edge.ingress_gateway.consumer import consume, require_broker
 from farmiq.edge.ingress_gateway.counters import Counters
 from farmiq.edge.ingress_gateway.device_routes import device_routes
+from farmiq.edge.ingress_gateway.identity import follow_server, watch_server
 from farmiq.edge.ingress_gateway.jobs import jobs
 from farmiq.edge.ingress_gateway.publisher import AckPublisher
 from farmiq.edge.ingress_gateway.refusals import show_recent
@@ -33,6 +34,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
     )
     async with await open_pool(settings.database_url, service=life.service) as pool:
         await require_schema(pool)
+        await follow_server(pool)
         life.ready_when("database", lambda: ping(pool))
         life.ready_when("broker", lambda: require_broker(mqtt))
         counters, test_counters = Counters(life.registry), canary.Counters(life.registry)
@@ -46,6 +48,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
             async with asyncio.TaskGroup() as group:
                 group.create_task(life.until_stopped(consume(life, settings, mqtt, pool, acks, announcer, counters)))
                 group.create_task(life.until_stopped(acks.run()))
+                group.create_task(life.until_stopped(watch_server(life, pool)))
                 group.create_task(life.until_stopped(show_recent(pool, life.clock, life.registry)))
                 if settings.mqtt_canary_url is not None:
                     group.create_task(

@@ -42,7 +42,7 @@ class AckPublisher:
 
     def note(self, outcomes: Sequence[Outcome]) -> None:
         for outcome in outcomes:
-            self._pending.note(outcome.epoch, outcome.marks, outcome.verdicts)
+            self._pending.note(outcome.epoch, outcome.marks, outcome.verdicts, outcome.contradicted, outcome.reported)
             self._pending.note_time_requests(outcome.time_requests)
         self._due.set()
 

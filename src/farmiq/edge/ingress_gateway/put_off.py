@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final, cast
 
-from farmiq.contracts.ack import NOT_REGISTERED, OF_DEVICE, STREAM_OF_ANOTHER_DEVICE
+from farmiq.contracts.ack import NOT_REGISTERED, OF_DEVICE, STREAM_CONTRADICTED, STREAM_OF_ANOTHER_DEVICE
 from farmiq.edge.alerts import Kind, open_alerts, raise_alert
 from farmiq.edge.ingress_gateway.quotas import Reason, Throttled
 from farmiq.edge.ingress_gateway.screening import Refusal
@@ -23,10 +23,13 @@ OPEN_MAX: Final = 100
 _WHY: Final = {
     NOT_REGISTERED: "it is not registered for the tenant, farm and barn that it names. It keeps them",
     STREAM_OF_ANOTHER_DEVICE: "its spool was begun by another device. It keeps them",
+    STREAM_CONTRADICTED: "other samples are stored under their numbers. Its disk was set back, or two devices share one identity",
 }
 _FIX: Final = {
     NOT_REGISTERED: "farmiq device ls shows what is registered; farmiq device add, or put right what the device names",
     STREAM_OF_ANOTHER_DEVICE: "stop the device, move its spool folder away and start it: it begins a stream of its own",
+    STREAM_CONTRADICTED: "a device of 0.1.0: update it, and it begins a stream of its own. If it comes again, two machines run as"
+    " this device: give one of them an identity of its own with farmiq device add",
 }
 
 

@@ -20,7 +20,8 @@ Key = tuple[str, UUID]
 
 # A device that was taken out or never added has no row, and without any device the epoch is still answered.
 _DOOR = """
-    SELECT identity.epoch, known.tenant_id, known.farm_id, known.barn_id, known.device_id,
+    SELECT identity.epoch, pg_current_xact_id()::text::bigint AS commits,
+           known.tenant_id, known.farm_id, known.barn_id, known.device_id,
            coalesce(known.station_id, known.device_id) AS station_id
       FROM edge_identity AS identity
       LEFT JOIN devices AS known ON known.device_id = ANY($1::text[]) AND known.revoked_at IS NULL
@@ -73,15 +74,16 @@ _REJECTED_ONE = f"""
 """  # noqa: S608 - our own constants
 
 
-async def door(connection: Connection, device_ids: Sequence[str]) -> tuple[UUID, dict[Origin, str]]:
-    """Which life of this database is speaking, where these devices may speak from, and under which name each weighs.
+async def door(connection: Connection, device_ids: Sequence[str]) -> tuple[UUID, int, dict[Origin, str]]:
+    """Which epoch of this database is speaking and in which transaction, where these devices may speak from, and under which name
+    each weighs.
 
     Read in every transaction, because a restore may happen under a running gateway; and first in it, because a mark from
     before a restore must not go out under the epoch after it.
     """
     rows = await connection.fetch(_DOOR, list(device_ids))
-    known = {Origin(*row[1:5]): row["station_id"] for row in rows if row["device_id"] is not None}
-    return rows[0]["epoch"], known
+    known = {Origin(*row[2:6]): row["station_id"] for row in rows if row["device_id"] is not None}
+    return rows[0]["epoch"], rows[0]["commits"], known
 
 
 async def first_seen(connection: Connection, messages: Sequence[Screened], at: datetime) -> set[Key]:

@@ -82,6 +82,8 @@ _DUE: Final = f"""
 _DECIDED: Final = """
     UPDATE media_objects SET declare_at = NULL, declared_lost_at = CASE WHEN $2 THEN now() END WHERE id = ANY ($1)
 """
+# The cloud went back, or was not heard of for long: nobody knows yet whether it has the picture.
+_DECIDE_LATER: Final = "UPDATE media_objects SET declare_at = now() + interval '1 hour' WHERE id = ANY ($1)"
 
 log = get_logger(__name__)
 
@@ -135,13 +137,15 @@ async def declare_due(pool: Pool, at: datetime) -> int:
         if not due:
             return 0
         transfers = await transfers_of(connection, [picture.media_id for picture in due])
-        lost = [picture for picture in due if transfers.get(picture.media_id) != "sent"]
+        lost = [picture for picture in due if transfers.get(picture.media_id) not in ("sent", "unsure")]
         sent = [picture for picture in due if transfers.get(picture.media_id) == "sent"]
+        unsure = [picture for picture in due if transfers.get(picture.media_id) == "unsure"]
         names = await naming(connection)
         for picture in lost:
             await _declare(connection, picture, at, names)
         await give_up_transfers(connection, [picture.media_id for picture in lost])
         await connection.execute(_DECIDED, [picture.media_id for picture in sent], False)
+        await connection.execute(_DECIDE_LATER, [picture.media_id for picture in unsure])
         await connection.execute(_DECIDED, [picture.media_id for picture in lost], True)
     return len(due)
 

@@ -16,8 +16,10 @@ WRITERS: Final[Writers] = {
     "edge-ingress-gateway": {
         READ: ("retired_samples",),
         ADD: ("sync_outbox", "stream_losses", "station_losses", "session_operations"),
+        UPDATE: ("edge_identity",),
         CHANGE: (
-            "devices", "canary_receipts", "streams", "stream_content", "telemetry_raw", "telemetry_agg", "device_liveness",
+            "devices", "canary_receipts", "streams", "stream_content", "stream_boots", "telemetry_raw",
+            "telemetry_agg", "device_liveness",
             "sensor_liveness", "weight_sessions", "session_pictures", "session_results", "session_weights", "media_objects",
         ),
         ALL: ("broker_refusals", "ingress_dedupe", "ingress_rejected", "telemetry_agg_unsent"),

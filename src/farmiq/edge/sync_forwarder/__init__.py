@@ -23,6 +23,6 @@ The way of a batch through the files: `worker` (whose turn) → `delivery` (clai
 `requests` (what goes together, and who is to blame, pure) → `cloud` (HTTP) → `answers` (what an answer means, pure) →
 `settlement` → `store` and `outbox` (written down). `cloud_epochs` (pure) compares the cloud's answers, and `resending` sends
 again. `holding` renews the leases meanwhile; `breaker` (pure) says how long to pause; `outbox.wakeup` listens; `reporter` makes
-the `sync.batch` events; `sampler` and `counters` make the metrics; `janitor` retires old rows, as one of the `jobs`.
-`intake` is what edge-media-store calls, and `pictures` how a picture follows its event.
+the `sync.batch` events; `sampler` and `counters` make the metrics; `janitor` retires old rows, as one of the `jobs`. `intake` is
+what other services of the edge call, and `pictures` how a picture follows its event.
 """

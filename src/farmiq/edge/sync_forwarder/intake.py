@@ -29,6 +29,7 @@ FROM media_objects JOIN unnest($1::text[], $2::uuid[]) AS given (tenant_id, id) 
 WHERE state = 'stored'
 ON CONFLICT (media_id, tenant_id) DO NOTHING
 """
+_GIVE_UP: Final = "DELETE FROM media_transfers WHERE media_id = ANY ($1) AND state IN ('pending', 'failed')"
 _FOLLOW_ALL_AGAIN: Final = _FOLLOW_AGAIN.replace(
     "JOIN unnest($1::text[], $2::uuid[]) AS given (tenant_id, id) USING (tenant_id, id)\nWHERE",
     "WHERE tenant_id = $1 AND",
@@ -40,8 +41,13 @@ UNSURE: Final = f"""
                                   AND clock_timestamp() + interval '{UNHEARD_HOURS_MAX} hours'))
 """
 """Of a row of `sync_state`: nobody knows whether the cloud still has what it acknowledged. One without epochs can't say."""
-_STATES: Final = "SELECT media_id, state FROM media_transfers WHERE media_id = ANY ($1)"
-_GIVE_UP: Final = "DELETE FROM media_transfers WHERE media_id = ANY ($1) AND state IN ('pending', 'failed')"
+
+_STATES: Final = f"""
+SELECT media_id,
+       CASE WHEN t.state = 'sent' AND coalesce({UNSURE.format(state="s")}, false) THEN 'unsure' ELSE t.state END AS state
+FROM media_transfers AS t LEFT JOIN sync_state AS s ON s.tenant_id = t.tenant_id
+WHERE media_id = ANY ($1)
+"""  # noqa: S608 - a constant
 _NOT_IN_CLOUD: Final = f"""
 SELECT m.id FROM media_objects AS m
 LEFT JOIN media_transfers AS t ON t.media_id = m.id AND t.tenant_id = m.tenant_id
@@ -109,7 +115,7 @@ async def follow_all_again(connection: Connection, tenant_id: str) -> int:
 
 
 async def transfers_of(connection: Connection, media_ids: Sequence[UUID]) -> dict[UUID, str]:
-    """The states of these pictures' transfers, of those that have one."""
+    """The states of these pictures' transfers, of those that have one. `unsure`: sent to a cloud that may have lost it since."""
     return {row["media_id"]: row["state"] for row in await connection.fetch(_STATES, list(media_ids))}
 
 

@@ -8,7 +8,7 @@ from farmiq.edge.sync_forwarder.counters import Counters
 from farmiq.edge.sync_forwarder.delivery import Delivery
 from farmiq.edge.sync_forwarder.intake import follow_all_again
 from farmiq.edge.sync_forwarder.pictures import store as pictures
-from farmiq.edge.telemetry_timeseries.rebuilding import Lost, Position, before, mark_aggregates, rebuild
+from farmiq.edge.telemetry_timeseries.rebuilding import before, mark_aggregates, rebuild
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.logging import get_logger
 from farmiq.kit.postgres import RETRY, Connection, Pool
@@ -19,6 +19,7 @@ from farmiq.outbox.wakeup import Wakeup
 LOOK_SECONDS: Final = 2.0
 ASK_SECONDS: Final = 10.0
 PAGE_PAUSE_SECONDS: Final = 0.05
+AGAIN: Final[tuple[type[Exception], ...]] = (*RETRY, store.RebuildingEnded)
 
 log = get_logger(__name__)
 
@@ -31,7 +32,7 @@ async def keep_resending(
     while await life.pause(seconds):
         try:
             resent = await resend_page(pool, life.clock.now())
-        except RETRY as error:
+        except AGAIN as error:
             log.warning("resending_interrupted", reason=str(error) or type(error).__name__)
             resent = None
         if resent is not None:
@@ -46,9 +47,7 @@ async def resend_page(pool: Pool, now: datetime) -> int | None:
     async with pool.acquire() as connection, connection.transaction():
         task = await store.lock_resending(connection)
         if task is None:
-            return None
-        if task.rebuilt is not None:
-            return await _rebuild_page(connection, task, task.rebuilt, now)
+            return await _rebuild_page(connection, now)
         page = await resend(
             connection, task.tenant_id, task.after, answers_from=task.answers_from, answers_to=task.answers_to
         )
@@ -70,21 +69,23 @@ async def _after_the_outbox(connection: Connection, task: store.Resending) -> No
         if window != SAMPLES:
             await mark_aggregates(connection, tenant_id, window)
     if SAMPLES in kinds:
-        await store.note_rebuilt(connection, tenant_id, before(""))
+        await store.begin_rebuilding(connection, tenant_id, before(""))
         log.warning("rebuilding_begun", tenant_id=tenant_id, after_answer=task.answers_from, pictures=again)
     else:
         await store.end_resending(connection, tenant_id)
         log.info("resending_finished", tenant_id=tenant_id, after_answer=task.answers_from, pictures=again)
 
 
-async def _rebuild_page(connection: Connection, task: store.Resending, after: Position, now: datetime) -> int:
-    lost = Lost(task.tenant_id, task.cloud_epoch)
-    following, made = await rebuild(connection, lost, after if after.device_id else None, now)
+async def _rebuild_page(connection: Connection, now: datetime) -> int | None:
+    task = await store.lock_rebuilding(connection)
+    if task is None:
+        return None
+    following, made = await rebuild(connection, task.lost, task.after if task.after.device_id else None, now)
     if following is None:
-        await store.end_resending(connection, task.tenant_id)
-        log.info("rebuilding_finished", tenant_id=task.tenant_id, after_answer=task.answers_from)
+        await store.end_rebuilding(connection, task)
+        log.info("rebuilding_finished", tenant_id=task.lost.tenant_id)
     else:
-        await store.note_rebuilt(connection, task.tenant_id, following)
+        await store.note_rebuilt(connection, task, following)
     return made
 
 

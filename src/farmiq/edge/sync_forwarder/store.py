@@ -11,8 +11,9 @@ from farmiq.contracts.sync import CloudEpoch
 from farmiq.edge.sync_forwarder.breaker import Breaker
 from farmiq.edge.sync_forwarder.cloud_epochs import KnownEpoch
 from farmiq.edge.sync_forwarder.intake import UNSURE
-from farmiq.edge.telemetry_timeseries.rebuilding import Position
+from farmiq.edge.telemetry_timeseries.rebuilding import Lost, Position
 from farmiq.kit.due_times import has_gone_by, is_due
+from farmiq.kit.errors import Transient
 from farmiq.kit.postgres import Connection
 from farmiq.outbox.resend import BEHIND
 
@@ -67,24 +68,36 @@ UPDATE sync_state AS s SET
 FROM (SELECT cloud_epoch IS NOT NULL OR resend_to IS NOT NULL OR $6 AS is_due FROM sync_state WHERE tenant_id = $1) AS due
 WHERE s.tenant_id = $1
 """
-# What is made anew takes room: no more of it than the cloud takes.
 _LOCK_RESENDING: Final = """
-SELECT tenant_id, cloud_epoch, resend_from AS answers_from, resend_to AS answers_to, resend_after AS after,
-       rebuild_device, rebuild_at, rebuild_id
-FROM sync_state AS s
-WHERE resend_to IS NOT NULL AND (rebuild_device IS NULL OR $1 > (
-  SELECT count(*) FROM (SELECT FROM sync_outbox AS o WHERE o.status = 'pending' AND NOT o.parked
-                        AND o.tenant_id = s.tenant_id AND o.priority <= $2 LIMIT $1) AS waiting))
-ORDER BY rebuild_device IS NOT NULL, tenant_id LIMIT 1 FOR UPDATE SKIP LOCKED
+SELECT tenant_id, resend_from AS answers_from, resend_to AS answers_to, resend_after AS after
+FROM sync_state WHERE resend_to IS NOT NULL AND rebuild_device IS NULL
+ORDER BY tenant_id LIMIT 1 FOR UPDATE SKIP LOCKED
 """
-_NOTE_REBUILT: Final = """
+# What is made anew takes room: no more of it than the cloud takes. The row stays free meanwhile: what the cloud answers has to be
+# written there, and the rows of a device may take minutes.
+_LOCK_REBUILDING: Final = """
+SELECT tenant_id, cloud_epoch, rebuild_device, rebuild_at, rebuild_id FROM sync_state AS s
+WHERE rebuild_device IS NOT NULL AND $1 > (
+  SELECT count(*) FROM (SELECT FROM sync_outbox AS o WHERE o.status = 'pending' AND NOT o.parked
+                        AND o.tenant_id = s.tenant_id AND o.priority <= $2 LIMIT $1) AS waiting)
+  AND pg_try_advisory_xact_lock(hashtext('farmiq.rebuild'), hashtext(tenant_id))
+ORDER BY tenant_id LIMIT 1
+"""
+_BEGIN_REBUILDING: Final = """
 UPDATE sync_state SET rebuild_device = $2, rebuild_at = $3, rebuild_id = $4 WHERE tenant_id = $1
 """
-_NOTE_RESENT: Final = "UPDATE sync_state SET resend_after = $2 WHERE tenant_id = $1"
-_END_RESENDING: Final = """
+_STILL_THERE: Final = "tenant_id = $1 AND (rebuild_device, rebuild_at, rebuild_id, cloud_epoch) = ($2, $3, $4, $5)"
+_NOTE_REBUILT: Final = f"""
+UPDATE sync_state SET rebuild_device = $6, rebuild_at = $7, rebuild_id = $8 WHERE {_STILL_THERE}
+"""  # noqa: S608 - the condition is a constant
+_END_REBUILDING: Final = f"""
 UPDATE sync_state SET
   resend_from = NULL, resend_to = NULL, resend_after = NULL, rebuild_device = NULL, rebuild_at = NULL, rebuild_id = NULL
-WHERE tenant_id = $1
+WHERE {_STILL_THERE}
+"""  # noqa: S608 - as above
+_NOTE_RESENT: Final = "UPDATE sync_state SET resend_after = $2 WHERE tenant_id = $1"
+_END_RESENDING: Final = """
+UPDATE sync_state SET resend_from = NULL, resend_to = NULL, resend_after = NULL WHERE tenant_id = $1
 """
 # A cloud without epochs can't say that it went back.
 # The rows are held: as long as the caller deletes, no epoch begins that wants what it deletes.
@@ -167,22 +180,29 @@ class Tally(Struct, frozen=True):
 
 class Resending(Struct, frozen=True, kw_only=True):
     """Events that an answer later than `answers_from`, up to `answers_to`, has acknowledged go out again; those with an id up to
-    `after` have been looked at. `rebuilt`: all of them have, and what the outbox no longer has was made anew up to there."""
+    `after` have been looked at."""
 
     tenant_id: str
-    cloud_epoch: UUID
     answers_from: int
     answers_to: int
     after: UUID
-    rebuild_device: str | None = None
-    rebuild_at: datetime | None = None
-    rebuild_id: UUID | None = None
+
+
+class Rebuilding(Struct, frozen=True):
+    """What the outbox no longer has was made anew up to `after`."""
+
+    lost: Lost
+    after: Position
 
     @property
-    def rebuilt(self) -> Position | None:
-        if self.rebuild_device is None or self.rebuild_at is None or self.rebuild_id is None:
-            return None
-        return Position(self.rebuild_device, self.rebuild_at, self.rebuild_id)
+    def arguments(self) -> tuple[str, str, datetime, UUID, UUID]:
+        return (self.lost.tenant_id, self.after.device_id, self.after.at, self.after.row_id, self.lost.cloud_epoch)
+
+
+class RebuildingEnded(Transient):
+    """Another epoch of the cloud began while a page was made: everything is sent again from the beginning."""
+
+    code = "rebuilding_ended"
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -260,7 +280,7 @@ async def unheard_tenants(connection: Connection, *, seconds: float) -> list[str
 
 async def lock_resending(connection: Connection) -> Resending | None:
     """Of a tenant that no other replica is at."""
-    row = await connection.fetchrow(_LOCK_RESENDING, REBUILT_WAITING_MAX, BEHIND)
+    row = await connection.fetchrow(_LOCK_RESENDING)
     return None if row is None else Resending(**dict(row.items()))
 
 
@@ -268,8 +288,28 @@ async def note_resent(connection: Connection, tenant_id: str, after: UUID) -> No
     await connection.execute(_NOTE_RESENT, tenant_id, after)
 
 
-async def note_rebuilt(connection: Connection, tenant_id: str, position: Position) -> None:
-    await connection.execute(_NOTE_REBUILT, tenant_id, position.device_id, position.at, position.row_id)
+async def begin_rebuilding(connection: Connection, tenant_id: str, position: Position) -> None:
+    await connection.execute(_BEGIN_REBUILDING, tenant_id, position.device_id, position.at, position.row_id)
+
+
+async def lock_rebuilding(connection: Connection) -> Rebuilding | None:
+    """Of a tenant that no other replica is at, and whose events of that kind do not wait for the cloud."""
+    row = await connection.fetchrow(_LOCK_REBUILDING, REBUILT_WAITING_MAX, BEHIND)
+    if row is None:
+        return None
+    after = Position(row["rebuild_device"], row["rebuild_at"], row["rebuild_id"])
+    return Rebuilding(Lost(row["tenant_id"], row["cloud_epoch"]), after)
+
+
+async def note_rebuilt(connection: Connection, task: Rebuilding, position: Position) -> None:
+    given = (*task.arguments, position.device_id, position.at, position.row_id)
+    if await connection.execute(_NOTE_REBUILT, *given) != "UPDATE 1":
+        raise RebuildingEnded(f"another epoch of the cloud began for tenant {task.lost.tenant_id}")
+
+
+async def end_rebuilding(connection: Connection, task: Rebuilding) -> None:
+    if await connection.execute(_END_REBUILDING, *task.arguments) != "UPDATE 1":
+        raise RebuildingEnded(f"another epoch of the cloud began for tenant {task.lost.tenant_id}")
 
 
 async def end_resending(connection: Connection, tenant_id: str) -> None:

@@ -9,25 +9,28 @@ import msgspec
 
 from farmiq import outbox
 from farmiq.contracts import event_types
+from farmiq.contracts.ack import STREAM_CONTRADICTED, BootHeld
+from farmiq.contracts.status import DeviceStatus
 from farmiq.contracts.telemetry import TelemetryBatch, TelemetryIngested, TelemetryLoss, pack_of
 from farmiq.contracts.timestamps import from_us
 from farmiq.edge.own_events import append_own, naming
-from farmiq.edge.telemetry_timeseries import store
+from farmiq.edge.telemetry_timeseries import boots, store
 from farmiq.edge.telemetry_timeseries.liveness import Heard, gather
 from farmiq.edge.telemetry_timeseries.priorities import PRIORITY, PRIORITY_LOSS
 from farmiq.edge.telemetry_timeseries.sync_mode import SyncPlan, to_tell
-from farmiq.kit.ids import Naming
+from farmiq.kit.ids import Naming, keyed_uuid7
 from farmiq.kit.postgres import Connection
 from farmiq.timeseries import station_losses
 from farmiq.timeseries import store as measurements
 from farmiq.timeseries.admission import Admission, Locked, admit_batches, admit_readings, declare_lost
 from farmiq.timeseries.announcement import with_due_times
-from farmiq.timeseries.coverage import Span, contiguous_to
+from farmiq.timeseries.coverage import Span, contiguous_to, missing
 from farmiq.timeseries.rollup import Bucket
 from farmiq.timeseries.samples import SingleReading, StreamBatch
 from farmiq.timeseries.stream import Coverage, Origin, StreamKey, StreamLimit
 
 RAW = SyncPlan()
+SPOOL_GONE: Final = "spool_gone"
 PACK_BYTES_MAX: Final = 400 * 1024
 """A pack as the outbox writes it. The cloud takes 512 KiB with the envelope around it."""
 _SAMPLE_BYTES: Final = 26
@@ -45,6 +48,7 @@ class Mark(msgspec.Struct, frozen=True):
     device_id: str
     acked_seq: int
     above: list[tuple[int, int]]
+    boots: list[BootHeld] = []
 
 
 async def lock_streams(
@@ -65,9 +69,19 @@ async def store_batches(
     sync: SyncPlan = RAW,
     locked: Locked | None = None,
 ) -> list[Admission]:
-    """Store node batches, each with its trace id. Answers in the same order."""
+    """Store node batches, each with its trace id. Answers in the same order. One that is other samples than those that are stored
+    under its numbers is refused as a whole."""
     touched: set[Bucket] = set()
-    admissions = await admit_batches(connection, [item for item, _ in batches], received_at, locked, touched)
+    if locked is None:
+        locked = await lock_streams(connection, {item.key: item.origin for item, _ in batches})
+    refused = await boots.contradicting(connection, [item for item, _ in batches], locked)
+    taken = [item for place, (item, _) in enumerate(batches) if place not in refused]
+    admitted = await admit_batches(connection, taken, received_at, locked, touched)
+    await boots.note(connection, [(item, admission.stored) for item, admission in zip(taken, admitted, strict=True)])
+    answers = iter(admitted)
+    admissions = [
+        Admission([], STREAM_CONTRADICTED) if place in refused else next(answers) for place in range(len(batches))
+    ]
     if sync.has_raw and any(admission.stored for admission in admissions):
         names = await naming(connection)
         packs = [
@@ -123,9 +137,64 @@ async def hear(connection: Connection, messages: Sequence[Heard], received_at: d
     await store.save_signs(connection, gather(messages), received_at)
 
 
-def marks(streams: Locked, ranges_max: int = 64) -> list[Mark]:
-    """What may be acknowledged for these streams once the transaction that holds them is committed."""
-    return [_mark(stream_id, stream.origin, stream.filled(), ranges_max) for (_, stream_id), stream in streams.items()]
+async def marks(connection: Connection, streams: Locked, ranges_max: int = 64) -> list[Mark]:
+    """What may be acknowledged for these streams once the transaction that reads them is committed."""
+    held = await boots.newest(connection, list(streams))
+    return [
+        _mark(key[1], stream.origin, stream.filled(), ranges_max, held.get(key, [])) for key, stream in streams.items()
+    ]
+
+
+async def known_streams(connection: Connection, wanted: Mapping[StreamKey, Origin]) -> dict[StreamKey, Coverage]:
+    """What is committed of these streams, without locking them; nothing of one that is not here. Not of another device's."""
+    found = await measurements.read_streams(connection, list(wanted)) if wanted else {}
+    return {
+        key: known
+        for key, origin in wanted.items()
+        if (known := found.get(key, Coverage(origin, [], []))).origin.is_same_device(origin)
+    }
+
+
+async def replaced_streams(
+    connection: Connection, messages: Sequence[tuple[Origin, DeviceStatus]]
+) -> dict[StreamKey, tuple[Origin, int]]:
+    """Streams that devices had when they last reported and whose spool is gone: a younger one has taken their place, and its
+    spool holds nothing of them. Each with the last sequence that was captured, as far as it was reported."""
+    reported = {origin: status for origin, status in messages if status.state == "online"}
+    streams = {origin: status.stream_id for origin, status in reported.items() if status.stream_id is not None}
+    if not streams:
+        return {}
+    earlier = await store.reported_streams(connection, streams)
+    return {
+        (origin.tenant_id, before.stream_id): (origin, before.last_captured_seq)
+        for origin, before in earlier.items()
+        if before.stream_id not in reported[origin].former_streams
+    }
+
+
+async def declare_replaced(
+    connection: Connection,
+    replaced: Mapping[StreamKey, tuple[Origin, int]],
+    trace_id: str,
+    received_at: datetime,
+    locked: Locked,
+) -> int:
+    """Declare what such a stream held and nobody has. Once: what is declared is covered. Answers how many samples."""
+    if not replaced:
+        return 0
+    names, declared = await naming(connection), 0
+    for key, (origin, last_seq) in replaced.items():
+        if key not in locked or not locked[key].origin.is_same_device(origin):
+            continue
+        for first, end in missing(locked[key].filled(), (1, last_seq + 1)):
+            loss = TelemetryLoss(
+                stream_id=key[1], first_seq=first, last_seq=end - 1, count=end - first, reason=SPOOL_GONE,
+                dropped_at=received_at,
+            )  # fmt: skip
+            event_id = keyed_uuid7(names.key, received_at, SPOOL_GONE, *key, first, end)
+            await record_loss(connection, origin, event_id, trace_id, loss, locked)
+            declared += end - first
+    return declared
 
 
 async def _mark_unsent(connection: Connection, touched: set[Bucket], received_at: datetime, sync: SyncPlan) -> None:
@@ -134,10 +203,10 @@ async def _mark_unsent(connection: Connection, touched: set[Bucket], received_at
         await store.mark_unsent(connection, due)
 
 
-def _mark(stream_id: UUID, origin: Origin, filled: list[Span], ranges_max: int) -> Mark:
+def _mark(stream_id: UUID, origin: Origin, filled: list[Span], ranges_max: int, held: list[BootHeld]) -> Mark:
     acked_seq = contiguous_to(filled)
     above = [(first, end - 1) for first, end in filled if first > acked_seq]
-    return Mark(stream_id, origin.device_id, acked_seq, above[:ranges_max])
+    return Mark(stream_id, origin.device_id, acked_seq, above[:ranges_max], held)
 
 
 def pack_spans(batch: TelemetryBatch, span: Span) -> list[Span]:

@@ -39,6 +39,8 @@ from farmiq.timeseries.stored_rows import stored_rows
 from farmiq.timeseries.stream import Origin
 
 PAGE_ROWS: Final = 5000
+COUNTING_SECONDS_MAX: Final = 3600.0
+"""For the rows of one device, which are all read once more when it is done."""
 BEHIND_SAMPLES: Final = BEHIND - 1
 """The priority of a loss: what can be sent goes first."""
 
@@ -191,7 +193,12 @@ async def _declare(connection: Connection, lost: Lost, device_id: str, names: Na
     streams = await connection.fetch(_STREAMS, lost.tenant_id, device_id)
     received = {row["stream_id"]: spans_of(row["received"]) for row in streams}
     there = await stored_rows(
-        connection, tenant_id=lost.tenant_id, device_ids=[device_id], received=received, is_exact=True
+        connection,
+        tenant_id=lost.tenant_id,
+        device_ids=[device_id],
+        received=received,
+        is_exact=False,
+        timeout_seconds=COUNTING_SECONDS_MAX,
     )
     gone = [
         _gone(lost, msgspec.structs.replace(origin, farm_id=row["farm_id"], barn_id=row["barn_id"]),

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
 
 import asyncpg
 
@@ -12,6 +14,7 @@ from farmiq.kit.due_times import AHEAD
 from farmiq.kit.postgres import Connection
 from farmiq.timeseries.announcement import TELLING_DUE
 from farmiq.timeseries.rollup import Bucket
+from farmiq.timeseries.stream import Origin
 
 # Later than now only after the clock was ahead: from then on it would hide that the device is gone.
 _PAST = f"CASE WHEN known.{{0}} <= $1::timestamptz + {AHEAD} THEN known.{{0}} END"
@@ -78,6 +81,18 @@ _TIME_QUALITIES = """
         ORDER BY raw.occurred_at DESC
         LIMIT 1) AS newest
 """
+# Only a stream that was begun later takes another one's place: a status may be late on its way.
+_REPORTED_STREAMS = """
+    SELECT given.number, before.stream_id, coalesce((known.status_json->>'last_captured_seq')::bigint, 0) AS last_captured_seq
+      FROM unnest($1::text[], $2::text[], $3::uuid[]) WITH ORDINALITY AS given (tenant_id, device_id, stream_id, number)
+      JOIN device_liveness AS known USING (tenant_id, device_id)
+     CROSS JOIN LATERAL (SELECT (known.status_json->>'stream_id')::uuid AS stream_id) AS before
+     WHERE before.stream_id <> given.stream_id
+       AND NOT EXISTS (
+         SELECT FROM streams AS younger JOIN streams AS older USING (tenant_id)
+          WHERE tenant_id = given.tenant_id AND younger.stream_id = given.stream_id
+            AND older.stream_id = before.stream_id AND younger.first_seen_at <= older.first_seen_at)
+"""
 _SENSORS = """
     SELECT device_id, metric_type, sensor, last_rx_at, last_sample_ts
       FROM sensor_liveness
@@ -130,6 +145,23 @@ async def save_signs(connection: Connection, devices: Sequence[Signs], received_
     rows = [_device_row(device) for device in devices]
     columns = (*_columns(sensors, 5), *_columns(rows, 10))
     await connection.execute(_HEAR, received_at, *columns, REGULAR_PAUSE, REGULAR_SPAN)
+
+
+class ReportedStream(NamedTuple):
+    stream_id: UUID
+    last_captured_seq: int
+
+
+async def reported_streams(connection: Connection, streams: Mapping[Origin, UUID]) -> dict[Origin, ReportedStream]:
+    """The stream of each device's last status, where that is another one than the device's stream given here, and older."""
+    origins = list(streams)
+    rows = await connection.fetch(
+        _REPORTED_STREAMS,
+        [origin.tenant_id for origin in origins],
+        [origin.device_id for origin in origins],
+        list(streams.values()),
+    )
+    return {origins[row["number"] - 1]: ReportedStream(row["stream_id"], row["last_captured_seq"]) for row in rows}
 
 
 async def devices(connection: Connection, tenant_id: str, device_ids: Sequence[str]) -> list[asyncpg.Record]:

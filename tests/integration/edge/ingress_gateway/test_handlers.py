@@ -166,7 +166,7 @@ async def test_a_pack_has_the_same_id_after_a_restore_and_another_at_another_edg
     stream, ids = uuid4(), []
     for secret in (b"own", b"own", b"another"):
         await pool.execute(
-            "TRUNCATE sync_outbox, telemetry_raw, telemetry_agg, streams, stream_content, ingress_dedupe"
+            "TRUNCATE sync_outbox, telemetry_raw, telemetry_agg, streams, stream_content, stream_boots, ingress_dedupe"
         )
         await pool.execute("UPDATE edge_identity SET id_secret = sha256($1)", secret)
         await ingest_one(pool, batch_message(stream, 1, 3))

@@ -16,7 +16,7 @@ from farmiq.edge.ingress_gateway.handlers import ingest
 from farmiq.kit.mqtt import Message
 from farmiq.kit.postgres import Pool
 from support.gateway import register
-from support.telemetry import HERE, NEIGHBOUR, NOW, START_US, batch_of, message_of, status_message
+from support.telemetry import HERE, NEIGHBOUR, NOW, START_US, batch_message_of, batch_of, status_message
 
 LATER = NOW + timedelta(milliseconds=90)
 
@@ -59,7 +59,7 @@ async def test_a_corrected_batch_that_comes_again_is_a_repetition_whatever_its_c
     ):
         batch = msgspec.structs.replace(batch_of(stream_id, 1, last), boot_id=boot_id, time_quality=0)
         unset = msgspec.structs.replace(batch, t=[at - START_US for at in batch.t], time_correction=segments)
-        (outcome,) = await ingest(pool, [message_of(unset)], NOW)
+        (outcome,) = await ingest(pool, [batch_message_of(unset)], NOW)
         assert [(mark.acked_seq, mark.above) for mark in outcome.marks] == [(last, [])]
         assert outcome.refusals == []
     corrected = await pool.fetchval("SELECT count(*) FROM telemetry_raw WHERE device_occurred_at IS NOT NULL")

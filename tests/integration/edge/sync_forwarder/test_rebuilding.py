@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from uuid import uuid4
 
 import msgspec
@@ -166,7 +166,7 @@ async def test_made_anew_is_only_as_much_as_the_cloud_takes(farm: Pool, monkeypa
     assert await farm.fetchval("SELECT resend_to IS NULL FROM sync_state")
 
 
-@pytest.mark.parametrize("line", ["rebuild", "store.note_rebuilt", "store.end_resending"])
+@pytest.mark.parametrize("line", ["rebuild", "store.note_rebuilt", "store.end_rebuilding"])
 async def test_cut_between_any_two_steps_nothing_is_left_out_and_nothing_is_made_twice(
     farm: Pool, cloud_pool: Pool, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
@@ -201,7 +201,7 @@ async def test_cut_between_any_two_steps_nothing_is_left_out_and_nothing_is_made
 
 @pytest.mark.parametrize(
     ("line", "moment", "call"),
-    [("note_rebuilt", "before", 2), ("note_rebuilt", "after", 2), ("end_resending", "before", 1)],
+    [("note_rebuilt", "before", 2), ("note_rebuilt", "after", 2), ("end_rebuilding", "before", 1)],
 )
 async def test_killed_while_it_makes_events_anew_the_forwarder_goes_on_where_it_was(
     farm: Pool, edge_url: str, cloud_pool: Pool, cloud: ScriptedCloud, run_folder: Path, tmp_path: Path,
@@ -225,6 +225,34 @@ async def test_killed_while_it_makes_events_anew_the_forwarder_goes_on_where_it_
         for event in received.events:
             await store_all(cloud_pool, delivery(encode(event)))
     assert await samples_of(cloud_pool) == await samples_of(farm)
+
+
+async def test_an_epoch_that_begins_meanwhile_begins_everything_anew(
+    farm: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the page had made is undone with it: its position belongs to the epoch before."""
+    await run_now(farm, RETENTION)
+    await restored(farm, resend_after=6)
+    original = rebuilding.rebuild
+
+    async def interrupted(*given: Any) -> object:
+        monkeypatch.setattr(resending, "rebuild", original)
+        made = await original(*given)
+        await restored(farm, resend_after=5)
+        return made
+
+    while await farm.fetchval("SELECT rebuild_id IS NULL FROM sync_state"):
+        await resending.resend_page(farm, NOW)
+    await resending.resend_page(farm, NOW)
+    before = await farm.fetchval("SELECT count(*) FROM sync_outbox")
+    monkeypatch.setattr(resending, "rebuild", interrupted)
+    with pytest.raises(store.RebuildingEnded):
+        await resending.resend_page(farm, NOW)
+    [state] = await farm.fetch("SELECT resend_from, rebuild_device FROM sync_state")
+    assert tuple(state) == (5, None)
+    assert await farm.fetchval("SELECT count(*) FROM sync_outbox") == before
+    await resend_all(farm)
+    assert await farm.fetchval("SELECT count(*) FROM sync_outbox") > before
 
 
 async def test_aggregates_are_told_again(edge_pool: Pool) -> None:

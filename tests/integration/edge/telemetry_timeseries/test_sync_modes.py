@@ -181,7 +181,7 @@ async def test_a_restored_database_tells_the_same_thing_under_the_same_id(pool: 
     await store(pool, [stream], NOW, AGGREGATED)
     await emit_all(pool, LATER)
     before = {event["id"] for event in await told(pool)}
-    await pool.execute("TRUNCATE sync_outbox, telemetry_agg, telemetry_raw, streams, stream_content")
+    await pool.execute("TRUNCATE sync_outbox, telemetry_agg, telemetry_raw, streams, stream_content, stream_boots")
     for first in (7, 1):
         await store(pool, [pack_of(stream, first, first + 5)], LATER, AGGREGATED)
     await emit_all(pool, LATER + timedelta(hours=1))

@@ -146,7 +146,7 @@ class Bench:
     ) -> Settled:
         """One result for each event that waits, in their order; the last one for all the rest."""
         bodies = self.bodies()
-        each = [*results, *([results[-1]] * len(bodies))][: len(bodies)]
+        each = [*results, *(results[-1:] * len(bodies))][: len(bodies)]
         events, put_off = [], []
         for body, result in zip(bodies, each, strict=True):
             event_id = UUID(body["event_id"])
@@ -155,7 +155,7 @@ class Bench:
             else:
                 events.append(EventAck(event_id=event_id, result=result, code=code if result == "rejected" else None))
         ack = DeviceAck(epoch=epoch, ts=self.clock.now(), events=events, put_off=put_off)
-        return self.queue.settle(ack, is_new_epoch=is_new)
+        return self.queue.settle(ack, is_back=is_new)
 
     def files(self) -> set[str]:
         return {path.name for path in (self.folder / "pictures").iterdir()}

@@ -57,7 +57,7 @@ def test_an_acknowledgement_of_something_unknown_changes_nothing(tmp_path: Path)
     ack = DeviceAck(
         epoch=EPOCH, ts=bench.clock.now(), events=[stranger], put_off=[PutOff(event_id=UUID(int=5), code="no")]
     )
-    settled = bench.queue.settle(ack, is_new_epoch=False)
+    settled = bench.queue.settle(ack, is_back=False)
     assert (settled.done, settled.put_off) == ([], {})
     assert bench.bodies() == before
 
@@ -213,6 +213,17 @@ def test_a_restored_edge_gets_everything_again_that_is_still_here(tmp_path: Path
     found = bench.queue.next_to_upload()
     assert found is not None
     assert (found.picture_id, found.media_id, found.state) == (taken.picture_id, None, "waiting")
+
+
+def test_an_edge_that_lost_commits_under_its_epoch_gets_everything_again_too(tmp_path: Path) -> None:
+    """promise-device-edge 4: what a station was acknowledged under the same epoch stayed acknowledged for ever."""
+    bench = Bench(tmp_path)
+    bench.end(bench.begin())
+    ids = [body["event_id"] for body in bench.bodies()]
+    bench.answer("stored")
+    assert bench.waiting() == []
+    bench.answer(epoch=EPOCH, is_new=True)
+    assert [body["event_id"] for body in bench.bodies()] == ids
 
 
 def test_a_picture_that_the_edge_forgot_and_that_is_gone_here_is_declared(tmp_path: Path) -> None:

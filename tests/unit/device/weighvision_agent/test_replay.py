@@ -5,7 +5,10 @@ from uuid import UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
 
+from farmiq.contracts.ack import DeviceAck
+from farmiq.device.doubts import PERSISTS_SECONDS
 from farmiq.device.weighvision_agent.acks import Epochs, Speaker
 from farmiq.device.weighvision_agent.replay import (
     IN_FLIGHT_MAX,
@@ -90,14 +93,38 @@ def test_only_so_much_is_on_its_way() -> None:
     assert not way.has_room
 
 
-def test_a_new_database_is_believed_and_a_dead_one_stays_dead() -> None:
-    epochs = Epochs(None)
-    assert epochs.hear(FIRST, NOON) is Speaker.SAME
-    assert epochs.hear(SECOND, NOON - timedelta(days=1)) is Speaker.NEW, "whatever its clock says"
-    assert epochs.hear(FIRST, NOON - timedelta(days=2)) is Speaker.DEAD, "delayed on its way"
-    assert epochs.hear(SECOND, NOON) is Speaker.SAME
-    assert epochs.hear(FIRST, NOON + timedelta(hours=1)) is Speaker.NEW, "it was restored once more"
-    assert Epochs(FIRST).hear(SECOND, NOON) is Speaker.NEW
+class Hearing:
+    def __init__(self, epoch: UUID | None) -> None:
+        self.now = 0.0
+        self._epochs = Epochs(epoch, lambda: self.now)
+
+    def hear(self, epoch: UUID, *, commits: int = 0, at: datetime = NOON) -> Speaker:
+        return self._epochs.hear(DeviceAck(epoch=epoch, ts=at, commits=commits or UNSET))
+
+
+def test_a_new_database_is_believed_and_a_dead_one_stays_dead_whatever_its_clock_said() -> None:
+    hearing = Hearing(None)
+    assert hearing.hear(FIRST, at=NOON + timedelta(days=999)) is Speaker.SAME
+    assert hearing.hear(SECOND, at=NOON - timedelta(days=1)) is Speaker.NEW
+    assert hearing.hear(FIRST, at=NOON + timedelta(days=1000)) is Speaker.DEAD, "delayed on its way"
+    hearing.now += PERSISTS_SECONDS
+    assert hearing.hear(SECOND) is Speaker.SAME
+    assert hearing.hear(FIRST) is Speaker.DEAD
+    hearing.now += PERSISTS_SECONDS
+    assert hearing.hear(FIRST) is Speaker.NEW, "nothing else speaks: it was set back"
+    assert Hearing(FIRST).hear(SECOND) is Speaker.NEW
+
+
+def test_a_database_that_counts_from_a_lower_number_for_a_minute_was_set_back() -> None:
+    """promise-device-edge 4, for stations: they have no marks that could go back."""
+    hearing = Hearing(None)
+    assert [hearing.hear(FIRST, commits=count) for count in (1000, 998, 1001, 400)] == [Speaker.SAME] * 4
+    hearing.now += PERSISTS_SECONDS / 2
+    assert hearing.hear(FIRST, commits=1002) is Speaker.SAME, "the other one was only late"
+    assert hearing.hear(FIRST, commits=410) is Speaker.SAME
+    hearing.now += PERSISTS_SECONDS
+    assert hearing.hear(FIRST, commits=420) is Speaker.WENT_BACK
+    assert [hearing.hear(FIRST, commits=count) for count in (430, 440)] == [Speaker.SAME] * 2
 
 
 def test_what_is_put_off_lets_the_others_pass_longer_each_time_and_for_no_more_than_a_quarter_of_an_hour() -> None:
