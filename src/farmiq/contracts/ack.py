@@ -51,18 +51,6 @@ class PutOff(Struct, frozen=True, kw_only=True):
     code: Id
 
 
-class TimeResponse(Struct, frozen=True, kw_only=True):
-    """To a status with `time_request`: when it was received, on the edge's clock, and `quality` of that clock as a batch has it.
-    The acknowledgement's `ts` is the time of the response, so a device knows how much of its waiting was the edge's."""
-
-    event_id: UUID
-    received_at: Timestamp
-    quality: TimeQuality
-
-    def __post_init__(self) -> None:
-        keep_utc(self, "received_at")
-
-
 class BootHeld(Struct, frozen=True, array_like=True):
     """What the edge holds of one boot of a device within a stream: its first and its last number, and the time of the last one as
     the device sent it, in microseconds. The device compares it with what it holds itself."""
@@ -80,6 +68,18 @@ class StreamHeld(Struct, frozen=True, kw_only=True):
     acked_seq: Count
     received: Annotated[list[tuple[Seq, Seq]], Meta(max_length=RANGES_MAX)] = []
     boots: Annotated[list[BootHeld], Meta(max_length=BOOTS_MAX)] = []
+
+
+class TimeResponse(Struct, frozen=True, kw_only=True):
+    """To a status with `time_request`: when it was received, on the edge's clock, and `quality` of that clock as a batch has it.
+    The acknowledgement's `ts` is the time of the response, so a device knows how much of its waiting was the edge's."""
+
+    event_id: UUID
+    received_at: Timestamp
+    quality: TimeQuality
+
+    def __post_init__(self) -> None:
+        keep_utc(self, "received_at")
 
 
 class DeviceAck(Struct, frozen=True, kw_only=True):

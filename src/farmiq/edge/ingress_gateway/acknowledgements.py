@@ -52,14 +52,15 @@ class Pending:
         self._commits = 0
 
     def __bool__(self) -> bool:
-        return bool(
-            self._marks
-            or self._verdicts
-            or self._throttled
-            or self._contradicted
-            or self._reported
-            or self._time_requests
+        waiting = (
+            self._marks,
+            self._verdicts,
+            self._throttled,
+            self._contradicted,
+            self._reported,
+            self._time_requests,
         )
+        return any(waiting)
 
     def note(
         self,

@@ -42,7 +42,9 @@ class AckPublisher:
 
     def note(self, outcomes: Sequence[Outcome]) -> None:
         for outcome in outcomes:
-            self._pending.note(outcome.epoch, outcome.marks, outcome.verdicts, outcome.contradicted, outcome.reported)
+            self._pending.note(
+                outcome.epoch, outcome.marks, outcome.verdicts, outcome.contradicted, outcome.reported, outcome.commits
+            )
             self._pending.note_time_requests(outcome.time_requests)
         self._due.set()
 
