@@ -27,8 +27,8 @@ def local_spools(folders: Mapping[str, Path]) -> tuple[dict[str, dict[UUID, Node
 
 
 def accounts_of(view: SpoolView) -> dict[UUID, NodeAccount]:
-    """Of each stream that the spool has a part of, in the stream's own numbers. One that was left and is acknowledged is missing:
-    if this disk was set back, the edge has more of it than was ever written here."""
+    """Of each stream that the spool has a part of, in the stream's own numbers. One that is over and acknowledged is left out: if
+    this disk was set back, the edge has more of it than was ever written here."""
     held = normalise((first, last + 1) for first, last in view.held)
     lost = normalise((loss.first_seq, loss.last_seq + 1) for loss in view.losses)
     lost_acked = normalise((loss.first_seq, loss.last_seq + 1) for loss in view.losses if loss.is_acknowledged)

@@ -15,8 +15,8 @@ _PLACE: Final = "tenant_id, farm_id, barn_id, device_id"
 
 # $2 and $3: by how much the sequences of a stream lie behind the numbers of its samples.
 SAMPLES: Final = """
-    SELECT seq + coalesce(shift.by, 0) AS number, metric_value, sensor, occurred_at, metric_type, unit, time_quality,
-           tenant_id, farm_id, barn_id, device_id, ingested_at
+    SELECT seq + coalesce(shift.by, 0) AS number, metric_value, sensor, coalesce(device_occurred_at, occurred_at) AS occurred_at,
+           metric_type, unit, time_quality, tenant_id, farm_id, barn_id, device_id, ingested_at
       FROM telemetry_raw LEFT JOIN unnest($2::uuid[], $3::bigint[]) AS shift (stream_id, by) USING (stream_id)
      WHERE device_id = $1 AND stream_id IS NOT NULL ORDER BY number
 """
