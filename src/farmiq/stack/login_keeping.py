@@ -20,8 +20,13 @@ from farmiq.stack.errors import StackError
 LOOK_SECONDS: Final = 5.0
 _FAILURES: Final[tuple[type[BaseException], ...]] = (*RETRY, StackError)
 _TAKE_TURN: Final = "SELECT pg_advisory_xact_lock($1)"
-# Every change moves one of these: a device comes, its secrets are made anew, it goes. A restored backup moves them all.
-_STATE: Final = "SELECT count(*), max(credential_at), count(revoked_at), max(revoked_at) FROM devices"
+# Every change moves one of these: a device comes, its secrets are made anew, it goes. A restored backup moves them all. Where a
+# device is registered decides which topics it may use.
+_STATE: Final = """
+    SELECT count(*), max(credential_at), count(revoked_at), max(revoked_at),
+           sum(hashtextextended(concat_ws(' ', device_id, tenant_id, farm_id, barn_id, station_id), 0))
+      FROM devices
+"""
 
 log = get_logger(__name__)
 

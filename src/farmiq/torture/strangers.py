@@ -251,5 +251,7 @@ def _publish_all(login: Login, messages: list[Message], *, is_retained: bool) ->
         sent = [connection.client.publish(topic, body, topics.QOS, retain=is_retained) for topic, body in messages]
         if sent:
             sent[-1].wait_for_publish(MQTT_SECONDS_MAX)
+    except RuntimeError as error:  # paho's word for a connection that has ended
+        raise ConnectionError(f"the broker went away from {login.device_id}") from error
     finally:
         connection.close()

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from farmiq.edge.ingress_gateway import devices
 from farmiq.edge.ingress_gateway.broker_logins import hash_password
@@ -128,3 +129,19 @@ async def test_the_command_and_the_keeper_take_turns_and_the_last_secrets_work(
         for one in issued:
             assert await farm.lets_in(one)
         await eventually(lambda: is_let_in(farm, "pump-7"), what="the one that was added beside the commands")
+
+
+async def test_a_device_that_is_registered_elsewhere_and_back_may_use_the_topics_of_its_place(
+    farm: DeviceFarm, edge_url: str, edge_pool: Pool
+) -> None:
+    """A broker that stayed behind would take and drop what the device sends: it is PUBACKed, and nobody ever sees it."""
+
+    async def is_at(barn_id: str) -> bool:
+        return f"/{barn_id}/" in await asyncio.to_thread(access_file(farm.home.server_folder("mosquitto")).read_text)
+
+    async with kept(farm, edge_url, look_seconds=0.1):
+        await add(edge_pool, "pump-7")
+        await eventually(lambda: is_at("barn-1"), what="the device's role at the broker")
+        for barn_id in ("barn-2", "barn-1"):
+            await edge_pool.execute("UPDATE devices SET barn_id = $1", barn_id)
+            await eventually(partial(is_at, barn_id), what=f"its role in {barn_id}")
