@@ -1,7 +1,8 @@
 """How long `farmiq audit` takes on a month of many devices. A farm has to run (`farmiq up`); a tenant `month` is added to it.
 
-Both tiers get what a month leaves in their tables: rows, aggregates of minutes, hours and days, and coverage. Then the real
-command is run, as it is and with --deep, and its wall time printed. `farmiq down --purge` ends the farm and the months with it.
+Both tiers get what a month leaves in their tables: rows, aggregates of minutes, hours and days, and coverage, the same at both;
+the cloud also what analytics has of the hours. Then the real command is run, as it is and with --deep, and its wall time printed.
+`farmiq down --purge` ends the farm and the months with it.
 """
 
 import argparse
@@ -19,12 +20,13 @@ import asyncpg
 FARMIQ: Final = str(Path(sys.executable).parent / "farmiq")
 TENANT: Final = "month"
 
-# One sample of each channel at each step, numbered in the order of time. Ids are random: only their number matters here.
+# One sample of each channel at each step, numbered in the order of time. Ids are random: only their number matters here. Values
+# are the same at both tiers, which compare what their aggregates say.
 RAW: Final = """
 INSERT INTO telemetry_raw (id, tenant_id, farm_id, barn_id, device_id, occurred_at, metric_type, metric_value, unit, stream_id,
                            seq, sensor, time_quality)
 SELECT gen_random_uuid(), $1, 'farm-1', 'barn-1', $2, $4::timestamptz + step * make_interval(secs => $6), 'metric-' || channel,
-       20 + random(), 'C', $3, step * $7 + channel + 1, 's' || channel, 2
+       20 + sin(step) + channel, 'C', $3, step * $7 + channel + 1, 's' || channel, 2
   FROM generate_series(0, $5::int - 1) AS step, generate_series(0, $7::int - 1) AS channel
 """
 AGGREGATES: Final = """
@@ -43,11 +45,20 @@ STREAM: Final = """
 INSERT INTO streams (stream_id, tenant_id, farm_id, barn_id, device_id, received)
 VALUES ($1, $2, 'farm-1', 'barn-1', $3, ('{[1,' || $4::text || ')}')::int8multirange)
 """
+ANALYTICS: Final = """
+INSERT INTO analytics_hours (tenant_id, farm_id, barn_id, hour_at, device_id, metric_type, sensor, unit, revision, count,
+                             mean_value, min_value, max_value, event_id)
+SELECT tenant_id, farm_id, barn_id, bucket_start_at, device_id, metric_type, sensor, unit, 2 * count + 1, count,
+       sum_value / count, min_value, max_value, gen_random_uuid()
+  FROM telemetry_agg WHERE tenant_id = $1 AND device_id = $2 AND "window" = '1h'
+"""
 MONTH: Final = "SELECT ensure_month_partition('telemetry_raw', (now() - make_interval(days => days))::date)"
 BEGIN_AT: Final = "SELECT date_trunc('minute', now()) - make_interval(days => $1)"
 
 
-async def fill(url: str, streams: dict[str, Any], given: argparse.Namespace, begin_at: Any) -> None:
+async def fill(
+    url: str, streams: dict[str, Any], given: argparse.Namespace, begin_at: Any, *, has_analytics: bool
+) -> None:
     connection = await asyncpg.connect(url, server_settings={"synchronous_commit": "off", "application_name": "month"})
     try:
         await connection.execute(f"{MONTH} FROM generate_series(0, {given.days}, 10) AS days")
@@ -58,6 +69,8 @@ async def fill(url: str, streams: dict[str, Any], given: argparse.Namespace, beg
                 RAW, TENANT, device_id, stream_id, begin_at, steps, every, given.channels, timeout=600
             )
             await connection.execute(AGGREGATES, TENANT, device_id, timeout=600)
+            if has_analytics:
+                await connection.execute(ANALYTICS, TENANT, device_id, timeout=600)
             await connection.execute(STREAM, stream_id, TENANT, device_id, str(steps * given.channels + 1))
         await connection.execute("ANALYZE", timeout=600)
     finally:
@@ -70,7 +83,7 @@ async def fill_both(variables: dict[str, str], given: argparse.Namespace) -> Non
     connection = await asyncpg.connect(edge)
     begin_at = await connection.fetchval(BEGIN_AT, given.days)
     await connection.close()
-    await asyncio.gather(*(fill(url, streams, given, begin_at) for url in (edge, cloud)))
+    await asyncio.gather(*(fill(url, streams, given, begin_at, has_analytics=url == cloud) for url in (edge, cloud)))
 
 
 def audit(*options: str) -> tuple[float, dict[str, Any]]:

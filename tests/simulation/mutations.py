@@ -13,13 +13,10 @@ from uuid import UUID
 from farmiq.cloud.ingestion import epochs
 from farmiq.cloud.ingestion import handlers as entrance
 from farmiq.cloud.ingestion import store as dedupe
-from farmiq.contracts.sync import CloudEpoch
 from farmiq.device.node_forwarder.acks import AckReader, Meaning
 from farmiq.device.node_forwarder.publisher import Publisher
 from farmiq.edge.ingress_gateway import put_off
 from farmiq.edge.ingress_gateway.screening import Refusal
-from farmiq.edge.sync_forwarder import cloud_epochs
-from farmiq.edge.sync_forwarder.cloud_epochs import KnownEpoch, Speaker
 from farmiq.kit import bus_worker
 from farmiq.spool.keeper import Keeper
 from farmiq.timeseries.content import Block, BlockContent, contents_of
@@ -153,17 +150,6 @@ def store_acknowledges_before_the_commit() -> Patch:
     return patch.object(bus_worker, "_consume", early)
 
 
-def edge_believes_a_late_answer() -> Patch:
-    """An answer that set out before the cloud was restored acknowledges what the restored cloud does not have."""
-    right = cloud_epochs.judge
-
-    def believing(*args: Any) -> Speaker:
-        speaker = right(*args)
-        return Speaker.SAME if speaker is Speaker.STALE else speaker
-
-    return patch("farmiq.edge.sync_forwarder.settlement.judge", believing)
-
-
 def cloud_does_not_compare_what_was_heard() -> Patch:
     """The cloud takes an edge's word for an answer that it has never given."""
     return patch.object(epochs, "is_known", lambda *_: True)
@@ -172,17 +158,6 @@ def cloud_does_not_compare_what_was_heard() -> Patch:
 def cloud_remembers_what_it_may_have_lost() -> Patch:
     """What was accepted before a restore is a duplicate, also if its message was on the bus that was lost."""
     return patch.object(cloud_tables, "_may_be_lost", lambda *_: False)
-
-
-def answers_are_known_by_their_numbers() -> Patch:
-    """The edge goes by the greatest number that it has heard, whatever row it stands in."""
-
-    def by_number(self: KnownEpoch, said: CloudEpoch) -> KnownEpoch:
-        if said.answer is None or said.answer <= self.answer:
-            return self
-        return KnownEpoch(self.epoch, said.answer, said.tokens[-1])
-
-    return patch.object(KnownEpoch, "after", by_number)
 
 
 def stores_whatever_comes() -> Patch:
@@ -212,10 +187,8 @@ MUTATIONS = {
         outbox_has_no_fence,
         entrance_commits_before_the_bus_confirms,
         store_acknowledges_before_the_commit,
-        edge_believes_a_late_answer,
         cloud_does_not_compare_what_was_heard,
         cloud_remembers_what_it_may_have_lost,
-        answers_are_known_by_their_numbers,
         stores_whatever_comes,
         digest_counts_what_was_delivered,
     )

@@ -22,10 +22,8 @@ FIRST = {
     "outbox_has_no_fence": 112,
     "entrance_commits_before_the_bus_confirms": 2,
     "store_acknowledges_before_the_commit": 6,
-    "edge_believes_a_late_answer": 0,
     "cloud_does_not_compare_what_was_heard": 98,
     "cloud_remembers_what_it_may_have_lost": 185,
-    "answers_are_known_by_their_numbers": 0,
     "stores_whatever_comes": 0,
     "digest_counts_what_was_delivered": 0,
 }

@@ -8,7 +8,8 @@ import msgspec
 
 from farmiq.audit.asking import Question, read
 from farmiq.audit.balance import Reading
-from farmiq.audit.records import KINDS
+from farmiq.audit.buckets import KIND as BUCKETS
+from farmiq.audit.records import HOURS, KINDS
 from farmiq.console.neighbours import Neighbours
 
 T = TypeVar("T")
@@ -27,7 +28,10 @@ QUIET: dict[str, Answer] = {
     "/api/v1/tenants": {"tenants": []},
     "/api/v1/accounts": {"devices": [], "retired_samples": 0},
     "/api/v1/content": {"blocks": []},
-    **{f"/api/v1/records/{kind.name}/days": {"days": []} for kind in KINDS},
+    **{f"/api/v1/records/{kind.name}/days": {"days": []} for kind in (*KINDS, BUCKETS, HOURS)},
+    **{f"/api/v1/records/{name}": {"records": []} for name in ("sessions", "buckets", "readings", "hours")},
+    "/api/v1/device-owners": {"owners": []},
+    "/api/v1/sync/acknowledged": {"events": [], "is_complete": True},
     "/api/v1/devices": {"devices": []},
     "/api/v1/erasures": {"erasures": []},
     "/api/v1/dlq": {"queues": []},

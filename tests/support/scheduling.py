@@ -13,6 +13,7 @@ FARMS: Final = {
         "tests/e2e/test_one_sample.py",
         "tests/e2e/test_outbox_steps.py",
         "tests/e2e/test_weigh_stations.py",
+        "tests/e2e/test_audit_corruptions.py",
         "tests/e2e/test_tenant_erasure.py",
         "tests/e2e/test_farm.py",
     ),

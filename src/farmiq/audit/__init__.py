@@ -8,9 +8,12 @@ cloud first and the node last: what moves meanwhile is in flight, and never wher
 for again, and counts only when the same sequences look wrong each time.
 
 - `streams.py`    one stream: which of its sequences are where (pure)
-- `devices.py`    one device at one tier: coverage against aggregates and rows; single readings, hours (pure)
+- `devices.py`    one device at one tier: coverage against aggregates and rows (pure)
+- `singles.py`    its single readings, by their ids or counted (pure)
+- `buckets.py`    aggregates of hours and days at both tiers
+- `device_reading.py` what each tier said of one device
 - `content.py`    what samples say: digests of both tiers, and the samples of blocks that differ
-- `records.py`    weights, results and losses that both tiers have under one id
+- `records.py`    readings, weights, results, losses and analytics' hours, which two services have under one id
 - `weighings.py`  sessions and pictures (pure)
 - `held.py`       what the cloud does not take until a person decides
 - `findings.py`   what can be wrong, in words, and what has been wrong each time it was asked (pure)

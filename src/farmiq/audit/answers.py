@@ -29,9 +29,17 @@ class Erasures(Struct, frozen=True):
 
 class SyncPlan(Struct, frozen=True):
     mode: str = "raw"
+    window: str = "1m"
+
+    @property
+    def windows(self) -> list[str]:
+        """Of hours and days, those that the cloud has as soon as the edge has told of them."""
+        return ["1d"] if self.mode == "aggregated" and self.window == "1d" else ["1h", "1d"]
 
 
 class WaitingEvent(Struct, frozen=True):
+    """`record_id`: of the result or picture that it is about. A service of 0.1.0 does not name it."""
+
     event_type: str
     is_dead: bool
     device_id: str | None = None
@@ -40,6 +48,8 @@ class WaitingEvent(Struct, frozen=True):
     stream_id: str | None = None
     first_seq: str | None = None
     samples: int | None = None
+    id: UUID | None = None
+    record_id: UUID | None = None
 
 
 class Waiting(Struct, frozen=True):
@@ -77,6 +87,15 @@ class Limits(Struct, frozen=True):
     limited: list[LimitedDevice]
 
 
+class DeviceOwner(Struct, frozen=True):
+    device_id: str
+    edge_cluster_id: str
+
+
+class DeviceOwners(Struct, frozen=True):
+    owners: list[DeviceOwner]
+
+
 class BrokerRefusal(Struct, frozen=True):
     device_id: str
     kind: str
@@ -93,10 +112,13 @@ class Stats(Struct, frozen=True):
 
 
 class BusQueue(Struct, frozen=True):
+    """`oldest_seconds`: no message in it was accepted longer ago. None: not known."""
+
     service: str
     waiting: int
     retrying: int
     dead: int
+    oldest_seconds: float | None = None
 
 
 class BusQueues(Struct, frozen=True):

@@ -4,27 +4,30 @@ A sample moves from the node to the cloud. Whoever asks the cloud first and the 
 moves meanwhile is counted as on its way, and the cloud never seems to have something that the edge has not.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 from uuid import UUID
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from farmiq.audit import answers
 from farmiq.audit.balance import DeadLetters, Reading, TenantReading
-from farmiq.audit.content import Tiers, read_content
-from farmiq.audit.devices import DeviceReading, Situation
+from farmiq.audit.buckets import Pair, read_buckets
+from farmiq.audit.content import DeviceContent, Tiers, read_content
+from farmiq.audit.device_reading import DeviceReading, Situation
 from farmiq.audit.erasures import read_half_erased
-from farmiq.audit.held import GATEWAY, read_held, read_kept_out
-from farmiq.audit.outbox import SYNC, outbox
-from farmiq.audit.records import read_records
+from farmiq.audit.held import GATEWAY, held_answer, held_of, known, read_kept_out
+from farmiq.audit.outbox import SYNC, Outbox, acknowledged, outbox
+from farmiq.audit.records import ANALYTICS, KINDS, READINGS, Asked, RecordReading, read_hours, read_records
 from farmiq.audit.spools import local_spools
 from farmiq.audit.streams import NodeAccount
 from farmiq.audit.weighing_asking import CLOUD_MEDIA, MEDIA, SESSIONS, Scope, ask_cloud, ask_edge
 from farmiq.console.fleet.answers import Device, Devices
 from farmiq.console.neighbours import Neighbours
+from farmiq.contracts.timestamps import EARLIEST, LATEST
 from farmiq.timeseries.accounts import DeviceAccount
 from farmiq.timeseries.coverage import count, without
 
@@ -33,7 +36,10 @@ CLOUD: Final = "cloud-telemetry-service"
 ENTRANCE: Final = "cloud-ingestion"
 
 HOURS_MAX: Final = timedelta(days=31)
+"""So many are shown. Those before are compared as well."""
 DEVICES_A_PAGE: Final = 20
+SECONDS_UNKNOWN: Final = 1e9
+"""For how long a message has been on the bus of a cloud that does not tell: everything that the outbox still has may be there."""
 WATCHED_QUEUES: Final = frozenset({"cloud-telemetry-service", "cloud-media-store"})
 """Whose dead letters are accepted things that are not stored. What analytics makes of them can be made again."""
 
@@ -71,7 +77,10 @@ async def read(neighbours: Neighbours, asked: Question, on_devices: OnDevices = 
     since = max(asked.since or until - HOURS_MAX, until - HOURS_MAX)
     plan = await neighbours.get(GATEWAY, "/api/v1/ingress/sync-plan", answers.SyncPlan)
     names = [asked.tenant_id] if asked.tenant_id else await _tenants(neighbours, asked)
-    bus = (await neighbours.get(ENTRANCE, "/api/v1/bus/queues", answers.BusQueues)).queues
+    bus = {
+        queue.service: queue
+        for queue in (await neighbours.get(ENTRANCE, "/api/v1/bus/queues", answers.BusQueues)).queues
+    }
     notes: list[str] = []
     tenants = []
     for tenant_id in names:
@@ -86,7 +95,7 @@ async def read(neighbours: Neighbours, asked: Question, on_devices: OnDevices = 
         since=since,
         until=until,
         tenants=tenants,
-        bus_messages=sum(queue.waiting + queue.retrying for queue in bus if queue.service == CLOUD),
+        bus_messages=_messages(bus.get(CLOUD)),
         duplicates_removed=sum(one.duplicates for one in duplicates),
         notes=notes,
     )
@@ -104,18 +113,25 @@ async def _tenant(
     tenant_id: str,
     window: tuple[datetime, datetime],
     plan: answers.SyncPlan,
-    bus: list[answers.BusQueue],
+    bus: Mapping[str, answers.BusQueue],
     on_devices: OnDevices,
     notes: list[str],
 ) -> TenantReading:
-    scope = Scope(tenant_id, asked.device_id, asked.since or window[0], window[1])
+    scope = Scope(tenant_id, asked.device_id, asked.since or EARLIEST, LATEST)
     cloud = await _accounts(neighbours, CLOUD, tenant_id, asked, window, on_devices)
     weighed = await ask_cloud(neighbours, scope)
-    letters = await _dead_letters(neighbours, tenant_id, asked.device_id) if any(queue.dead for queue in bus) else []
-    waiting = await outbox(neighbours, tenant_id, asked.asked_at, asked.device_id)
-    held = await read_held(neighbours, tenant_id, asked.device_id, waiting.waiting)
-    edge = await _accounts(neighbours, EDGE, tenant_id, asked, window, on_devices)
+    letters = (
+        await _dead_letters(neighbours, tenant_id, asked.device_id) if any(queue.dead for queue in bus.values()) else []
+    )
     registered = await _registered(neighbours, tenant_id, asked.device_id)
+    created = {name: one.created_at for name, one in registered.items()}
+    compared = Asked(scope.query(), created, asked.asked_at + timedelta(days=1))
+    # Between the accounts of both tiers: whatever moves meanwhile, no more is behind in these than in those.
+    buckets = await read_buckets(neighbours, compared, notes)
+    waiting = await outbox(neighbours, tenant_id, asked.asked_at, asked.device_id)
+    recent = await _recent(neighbours, tenant_id, asked, bus.get(CLOUD), notes)
+    held = await held_answer(neighbours, tenant_id)
+    edge = await _accounts(neighbours, EDGE, tenant_id, asked, window, on_devices)
     situation = _situation(tenant_id, edge, cloud, plan)
     half_erased = await read_half_erased(neighbours, CLOUD, tenant_id, registered, edge.devices)
     if half_erased is not None:
@@ -127,43 +143,80 @@ async def _tenant(
             notes=notes,
         )  # fmt: skip
     weighings = await ask_edge(neighbours, scope, weighed, frozenset(waiting.sessions), registered.values())
-    waiting_types = {**waiting.others(is_dead=False), **waiting.others(is_dead=True)}
-    records = await read_records(neighbours, scope.query(), registered, waiting_types, notes)
+    records = await _records(neighbours, compared, plan, waiting, recent, notes)
+    hours = await read_hours(neighbours, compared, _oldest(bus.get(ANALYTICS)), notes)
     nodes, troubles = local_spools(_folders(asked, tenant_id, registered))
     notes += troubles
     notes += await read_kept_out(neighbours, tenant_id, asked.device_id, asked.asked_at)
     strangers = {name: unacked for name in {*nodes} - {*registered} if (unacked := _unacked(nodes[name]))}
-    packs = waiting.packs
     here = {*edge.devices, *registered, *strangers}
-    devices = [
-        DeviceReading(
-            device_id=name,
-            edge=edge.devices.get(name),
-            cloud=cloud.devices.get(name),
-            nodes=nodes.get(name) or said_by(registered.get(name)),
-            packs=packs,
-            single_waiting=waiting.singles[name, False],
-            single_dead=waiting.singles[name, True],
-            single_old_in_outbox=waiting.old_singles[name],
-            content=contents.get(name),
-        )
-        for name in sorted(here & {*edge.devices, *cloud.devices, *nodes})
-    ]
+    forgotten = await _forgotten(neighbours, tenant_id, asked.device_id, held, {*registered, *strangers})
+    on_disk = {*nodes}
+    nodes = {name: nodes.get(name) or said_by(registered.get(name)) for name in {*nodes, *registered}}
+    seen = _Seen(edge, cloud, nodes, waiting, recent, records.get(READINGS.name), buckets, contents)
+    devices = [seen.device(name) for name in sorted(here & {*edge.devices, *cloud.devices, *on_disk})]
     wanted = [one for one in devices if asked.since is None or _is_of(one, asked.since)]
-    elsewhere = sorted({*cloud.devices} - here)
     return TenantReading(
         situation=situation,
         devices=wanted,
-        weighings=weighings,
-        records=records,
+        weighings=replace(weighings, recent_sessions=frozenset(recent.sessions)),
+        records=[one for one in records.values() if one.kind is not READINGS],
+        hours=None if hours is None else hours.among(here),
+        forgotten=forgotten,
         dead_letters=letters,
         strangers=strangers,
         events_waiting=waiting.others(is_dead=False),
         events_dead=waiting.others(is_dead=True),
-        held=held,
-        elsewhere=elsewhere,
+        held=held_of(held, tenant_id, asked.device_id, waiting.waiting),
+        elsewhere=sorted({*cloud.devices} - here - {*forgotten}),
         quiet=sorted(here - {one.device_id for one in wanted}),
     )
+
+
+class _Seen(Struct, frozen=True):
+    """What was read of all devices of a tenant. `readings` and `buckets` are None where they were not compared."""
+
+    edge: _Tier
+    cloud: _Tier
+    nodes: Mapping[str, Mapping[UUID, NodeAccount]]
+    waiting: Outbox
+    recent: Outbox
+    readings: RecordReading | None
+    buckets: Mapping[str, list[Pair]] | None
+    contents: Mapping[str, DeviceContent]
+
+    def device(self, name: str) -> DeviceReading:
+        return DeviceReading(
+            device_id=name,
+            edge=self.edge.devices.get(name),
+            cloud=self.cloud.devices.get(name),
+            nodes=self.nodes.get(name, {}),
+            packs=self.waiting.packs(self.recent),
+            single_waiting=self.waiting.singles[name, False],
+            single_dead=self.waiting.singles[name, True],
+            single_old_in_outbox=self.waiting.old_singles[name],
+            single_recent=self.recent.singles[name, False],
+            readings=self.readings.among([name]) if self.readings is not None else None,
+            buckets=self.buckets.get(name, []) if self.buckets is not None else None,
+            announced=[*self.waiting.aggregated.get(name, []), *self.recent.aggregated.get(name, [])],
+            content=self.contents.get(name),
+        )
+
+
+async def _records(
+    neighbours: Neighbours,
+    compared: Asked,
+    plan: answers.SyncPlan,
+    waiting: Outbox,
+    recent: Outbox,
+    notes: list[str],
+) -> dict[str, RecordReading]:
+    """By the name of the kind. Single readings end at the edge where the cloud is told of aggregates only."""
+    kinds = [kind for kind in KINDS if kind is not READINGS or plan.mode != "aggregated"]
+    found = await read_records(
+        neighbours, compared, frozenset(waiting.records), frozenset(recent.records), notes, kinds
+    )
+    return {one.kind.name: one for one in found}
 
 
 def _situation(tenant_id: str, edge: _Tier, cloud: _Tier, plan: answers.SyncPlan) -> Situation:
@@ -172,7 +225,50 @@ def _situation(tenant_id: str, edge: _Tier, cloud: _Tier, plan: answers.SyncPlan
         retired={"edge": edge.retired, "cloud": cloud.retired},
         is_raw_sent=plan.mode != "aggregated",
         are_aggregates_sent=plan.mode != "raw",
+        windows=plan.windows,
     )
+
+
+def _messages(queue: answers.BusQueue | None) -> int:
+    return queue.waiting + queue.retrying if queue is not None else 0
+
+
+def _oldest(queue: answers.BusQueue | None) -> float | None:
+    """How old a message can be that waits. None: none waits."""
+    if not _messages(queue):
+        return None
+    return SECONDS_UNKNOWN if queue is None or queue.oldest_seconds is None else queue.oldest_seconds
+
+
+async def _recent(
+    neighbours: Neighbours, tenant_id: str, asked: Question, queue: answers.BusQueue | None, notes: list[str]
+) -> Outbox:
+    """What can be on the bus: what the cloud has acknowledged within the age of its oldest message."""
+    seconds = _oldest(queue)
+    if seconds is None:
+        return Outbox(asked.asked_at)
+    recent = await acknowledged(neighbours, tenant_id, asked.asked_at, seconds, asked.device_id)
+    if recent is None:
+        note = f"{SYNC} does not tell what was acknowledged lately, so messages on the bus explain nothing: update it."
+        notes += [note] if note not in notes else []
+        return Outbox(asked.asked_at)
+    return recent
+
+
+async def _forgotten(
+    neighbours: Neighbours,
+    tenant_id: str,
+    device_id: str | None,
+    held: answers.Held | None,
+    registered: Collection[str],
+) -> list[str]:
+    """Devices of this edge, as the cloud has it, that the edge does not know."""
+    path = "/api/v1/device-owners"
+    answer = await known(neighbours, ENTRANCE, path, answers.DeviceOwners, tenant_id=tenant_id, device_id=device_id)
+    if answer is None or held is None:
+        return []
+    own = {one.device_id for one in answer.owners if one.edge_cluster_id == held.edge_cluster_id}
+    return sorted(own - {*registered})
 
 
 async def _accounts(

@@ -8,11 +8,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from farmiq.audit.device_hours import explained
-from farmiq.audit.devices import DeviceBalance, DeviceReading, Situation, balance_device
+from farmiq.audit.device_reading import DeviceReading, Situation
+from farmiq.audit.devices import DeviceBalance, balance_device
 from farmiq.audit.erasures import HalfErased
 from farmiq.audit.findings import MISSING, Finding, found, lasting
 from farmiq.audit.held import HeldEvents
-from farmiq.audit.records import RecordReading, balance_records
+from farmiq.audit.records import RecordReading, balance_hours, balance_records
 from farmiq.audit.streams import BusRoom, Place
 from farmiq.audit.weighings import WeighingBalance, WeighingReading, balance_weighings
 
@@ -33,6 +34,10 @@ class TenantReading(Struct, frozen=True, kw_only=True):
     devices: list[DeviceReading]
     weighings: WeighingReading | None = None
     records: list[RecordReading] = []
+    hours: RecordReading | None = None
+    """Of the cloud's aggregates, those that analytics has not or has otherwise."""
+    forgotten: list[str] = []
+    """Devices of this edge, as the cloud has it, that the edge does not know."""
     dead_letters: list[DeadLetters] = []
     events_waiting: dict[str, int] = {}
     """In the edge's outbox by type, without samples, which the devices' figures have."""
@@ -103,7 +108,10 @@ def balance(reading: Reading, before: Sequence[Finding] | None = None) -> Balanc
             findings += lasted
         tenant_id = tenant.situation.tenant_id
         recorded = balance_records(tenant_id, tenant.records, bus)
+        if tenant.hours is not None:
+            recorded += balance_hours(tenant_id, tenant.hours)
         findings += recorded if before is None else lasting(before, recorded)
+        findings += [found("device_forgotten", tenant_id, name, 1, device_id=name) for name in tenant.forgotten]
         findings += [
             found("not_registered", tenant_id, name, held, device_id=name) for name, held in tenant.strangers.items()
         ]
@@ -158,7 +166,7 @@ def settled(device: DeviceBalance, before: Sequence[Finding] | None) -> DeviceBa
 
 
 def is_missing(finding: Finding) -> bool:
-    return finding.kind in MISSING or finding.kind == "single_missing"
+    return finding.kind in MISSING or finding.kind in ("single_missing", "aggregates_missing")
 
 
 def _added(parts: Iterable[Mapping[T, int]]) -> dict[T, int]:

@@ -48,8 +48,10 @@ class BlockContent(Struct, frozen=True):
 
     @property
     def has_changed(self) -> bool:
-        """The rows are all there, and are not what was stored."""
-        return self.samples == self.received == self.rows and self.rows_digest != self.digest
+        """The rows are all there, and are not what was stored; or more is said to be stored than was received."""
+        return self.samples > self.received or (
+            self.samples == self.received == self.rows and self.rows_digest != self.digest
+        )
 
 
 class Samples(Struct, frozen=True):

@@ -1,18 +1,22 @@
 """One device: its streams, its single readings, its hours, and whether each tier has the rows that it says it has. Pure."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from farmiq.audit.buckets import Pair, in_words, is_announced, shortfall_of
 from farmiq.audit.content import DeviceContent
 from farmiq.audit.device_hours import Hour, explained, hours_of
+from farmiq.audit.device_reading import DeviceReading, Situation
 from farmiq.audit.findings import Finding, found
+from farmiq.audit.records import NAMED_MAX, RecordReading
+from farmiq.audit.singles import balance_singles, covered, single
 from farmiq.audit.streams import (
     BusRoom,
-    NodeAccount,
     Packs,
     Part,
     Place,
@@ -22,40 +26,8 @@ from farmiq.audit.streams import (
     balance_stream,
 )
 from farmiq.timeseries.accounts import DeviceAccount, StreamAccount
-from farmiq.timeseries.coverage import count
-
-
-class Situation(Struct, frozen=True, kw_only=True):
-    """What is true of the whole farm. `retired` says by tier how many samples retention has taken from the aggregates."""
-
-    tenant_id: str
-    retired: Mapping[str, int] = {}
-    is_raw_sent: bool = True
-    are_aggregates_sent: bool = False
-
-
-class Earlier(Struct, frozen=True):
-    """What was said before of one device: by the `edge` at first and, when it is asked for the last time, how many single
-    readings of that time were `in_outbox` the last time but one."""
-
-    edge: DeviceAccount | None
-    in_outbox: int | None = None
-
-
-class DeviceReading(Struct, frozen=True, kw_only=True):
-    """What each tier said of one device. `single_waiting` and `single_dead` are events in the edge's outbox, and
-    `single_old_in_outbox` those of both that were measured before it was first asked."""
-
-    device_id: str
-    edge: DeviceAccount | None = None
-    cloud: DeviceAccount | None = None
-    nodes: Mapping[UUID, NodeAccount] = {}
-    packs: Mapping[UUID, Packs] = {}
-    single_waiting: int = 0
-    single_dead: int = 0
-    single_old_in_outbox: int = 0
-    content: DeviceContent | None = None
-    earlier: Earlier | None = None
+from farmiq.timeseries.coverage import count, normalise, without
+from farmiq.timeseries.rolled_up import WrongBucket
 
 
 class DeviceBalance(Struct, frozen=True, kw_only=True):
@@ -85,32 +57,38 @@ class DeviceBalance(Struct, frozen=True, kw_only=True):
 
 def balance_device(reading: DeviceReading, situation: Situation, bus: BusRoom) -> DeviceBalance:
     streams = {one.stream_id: balance_stream(one, bus) for one in _streams(reading, situation)}
-    singles = _singles(reading, situation, bus)
+    singles = balance_singles(reading, situation, bus)
     in_flight: dict[Place, int] = {}
     for balance in (*streams.values(), singles):
         for place, samples in balance.in_flight.items():
             in_flight[place] = in_flight.get(place, 0) + samples
     named = _Namer(situation.tenant_id, reading.device_id)
     findings = [finding for stream_id, one in streams.items() for finding in named.of_stream(stream_id, one)]
-    findings += named.of_singles(singles)
+    findings += named.of_singles(singles) if reading.readings is None else named.of_readings(reading.readings, singles)
     content = reading.content or DeviceContent()
     findings += named.of_content(content)
     rows = [finding for tier in ("edge", "cloud") for finding in _rows(reading, situation, tier, named)]
     hours = hours_of(reading.edge.hours if reading.edge else (), reading.cloud.hours if reading.cloud else ())
-    findings += [*rows, *_hours_disagree(hours, reading, situation, [*streams.values(), singles], named)]
-    dead = sum(count(one.dead) for one in (*streams.values(), singles))
+    balances = [*streams.values(), singles]
+    if reading.buckets is None:
+        findings += [*rows, *_hours_disagree(hours, reading, situation, balances, named)]
+    else:
+        findings += [*rows, *_buckets_disagree(reading, situation, balances, named)]
+    short = _short_of_aggregates(reading, situation, sum(one.stored for one in balances))
+    in_flight = in_flight | ({"edge_outbox": in_flight.get("edge_outbox", 0) + short.coming} if short.coming else {})
+    dead = sum(count(one.dead) for one in balances)
     if situation.is_raw_sent and not situation.are_aggregates_sent:
         hours = explained(hours, in_flight, dead)
     return DeviceBalance(
         tenant_id=situation.tenant_id,
         device_id=reading.device_id,
-        captured=sum(one.captured for one in streams.values()) + singles.captured,
-        stored=sum(one.stored for one in streams.values()) + singles.stored,
+        captured=sum(one.captured for one in balances),
+        stored=sum(one.stored for one in balances) - short.coming - short.missing,
         lost=sum(one.lost for one in streams.values()),
         in_flight=in_flight,
         dead_lettered=dead,
-        missing=sum(count(part.spans) for one in (*streams.values(), singles) for part in one.missing),
-        at_edge=_covered(reading.edge) + (_single(reading.edge, situation, "edge") or 0),
+        missing=sum(count(part.spans) for one in balances for part in one.missing) + short.missing,
+        at_edge=covered(reading.edge) + (single(reading.edge, situation, "edge") or 0),
         single=singles.captured,
         stored_twice=sum(finding.count for finding in rows if finding.kind == "stored_twice"),
         rows_counted={"edge": _row_count(reading.edge), "cloud": _row_count(reading.cloud)},
@@ -166,6 +144,28 @@ class _Namer:
                 )
         return findings
 
+    def of_readings(self, readings: RecordReading, balance: StreamBalance) -> list[Finding]:
+        """Single readings by their ids; of very many missing ones, the rest as a number."""
+        missing = [one for one in readings.missing if one.id not in readings.waiting]
+        total = sum(count(part.spans) for part in balance.missing)
+        lost = missing[:total]
+        named = [
+            *(("single_missing", one, one.content) for one in lost[:NAMED_MAX]),
+            *(("single_surplus", one, one.content) for one in readings.surplus[:NAMED_MAX]),
+            *(
+                ("record_differs", here, f"{here.content} at the edge, {there.content} in the cloud")
+                for here, there in readings.differing[:NAMED_MAX]
+            ),
+        ]
+        findings = []
+        for kind, one, words in named:
+            finding = found(kind, self._tenant_id, str(one.id), 1, device_id=self._device_id)
+            findings.append(replace(finding, what=f"{finding.what}: single reading {one.id}, {words}"))
+        if total > NAMED_MAX:
+            findings.append(self.finding("single_missing", total - NAMED_MAX, subject="single readings"))
+        dead = count(balance.dead)
+        return findings + ([self.finding("dead_letter", dead, subject="single readings")] if dead else [])
+
     def of_singles(self, balance: StreamBalance) -> list[Finding]:
         parts = [*balance.missing, *balance.disagreements, Part("dead_letter", balance.dead)]
         return [self.finding(part.kind, count(part.spans), subject="single readings") for part in parts if part.spans]
@@ -192,83 +192,6 @@ def _streams(reading: DeviceReading, situation: Situation) -> list[StreamReading
     ]
 
 
-def _covered(account: DeviceAccount | None) -> int:
-    return sum(count(stream.received) for stream in account.streams) if account else 0
-
-
-def _single(account: DeviceAccount | None, situation: Situation, tier: str) -> int | None:
-    """Single readings have no sequences: they are what the aggregates count and no stream covers. None: not to be told."""
-    if (tier == "cloud" and situation.are_aggregates_sent) or situation.retired.get(tier):
-        return None
-    return _tally(account)
-
-
-def _tally(account: DeviceAccount | None, since: datetime | None = None) -> int:
-    """What the aggregates count and no stream covers. Since a time, only the difference of two of these means something."""
-    if account is None:
-        return 0
-    if since is None:
-        return max(0, account.samples - _covered(account))
-    return sum(hour.stored for hour in account.hours if hour.hour_at >= since) - _covered(account)
-
-
-def _singles(reading: DeviceReading, situation: Situation, bus: BusRoom) -> StreamBalance:
-    """As if they were a stream of their own, whose sequences stand for how many there are."""
-    at_edge = _single(reading.edge, situation, "edge") or 0
-    in_outbox = reading.single_waiting + reading.single_dead
-    if not situation.is_raw_sent:
-        return StreamBalance(at_edge, at_edge, 0, {}, [], [], [])
-    if situation.are_aggregates_sent:
-        # Aggregates of the cloud count twice what came as aggregates and as readings: only the outbox tells what is not there.
-        return _parted(reading, stored=max(0, at_edge - in_outbox), behind=in_outbox, on_bus=0, confirmed=0)
-    stored = _single(reading.cloud, situation, "cloud") or 0
-    since = _compared_since(reading.edge, situation)
-    behind = _tally(reading.edge, since) - _tally(reading.cloud, since)
-    if since is not None:
-        # What has left the aggregates is not in the difference, and may be in the outbox all the same.
-        behind = max(behind, in_outbox)
-    on_bus = bus.take(max(0, behind - in_outbox))
-    return _parted(reading, stored, behind, on_bus, _confirmed(reading, since))
-
-
-def _compared_since(edge: DeviceAccount | None, situation: Situation) -> datetime | None:
-    """Where retention has taken aggregates, the hours of the window are compared that the edge still has; else everything."""
-    if not any(situation.retired.values()):
-        return None
-    return edge.hours[0].hour_at if edge and edge.hours else datetime.max.replace(tzinfo=UTC)
-
-
-def _confirmed(reading: DeviceReading, since: datetime | None) -> int | None:
-    """How many of those that the edge had when it was first asked are not in the cloud now. None: it is the first time."""
-    earlier = reading.earlier
-    if earlier is None:
-        return None
-    at_edge = _tally(earlier.edge, since) - (earlier.edge.single_since if earlier.edge else 0)
-    in_cloud = _tally(reading.cloud, since) - (reading.cloud.single_since if reading.cloud else 0)
-    if earlier.in_outbox is None:
-        return at_edge - in_cloud
-    # What has left the outbox since the last time may be in nobody's answer: the cloud was asked before it came.
-    return at_edge - in_cloud - max(earlier.in_outbox, reading.single_old_in_outbox)
-
-
-def _parted(reading: DeviceReading, stored: int, behind: int, on_bus: int, confirmed: int | None) -> StreamBalance:
-    """What the cloud is `behind` by place; what is in none and not `confirmed` to be missing has only just come."""
-    waiting = min(max(0, behind), reading.single_waiting)
-    dead = min(max(0, behind) - waiting, reading.single_dead)
-    rest = max(0, behind) - waiting - dead
-    missing = max(0, (rest if confirmed is None else min(rest, confirmed)) - on_bus)
-    flying: dict[Place, int] = {"edge_outbox": waiting, "cloud_bus": on_bus, "moving": rest - on_bus - missing}
-    return StreamBalance(
-        captured=stored + max(0, behind),
-        stored=stored,
-        lost=0,
-        in_flight={place: samples for place, samples in flying.items() if samples},
-        dead=[(0, dead)] if dead else [],
-        missing=[Part("single_missing", [(0, missing)])] if missing else [],
-        disagreements=[Part("single_surplus", [(0, -behind)])] if behind < 0 else [],
-    )
-
-
 def _row_count(account: DeviceAccount | None) -> int | None:
     if account is None or account.single_rows is None:
         return None
@@ -280,13 +203,17 @@ def _rows(reading: DeviceReading, situation: Situation, tier: str, named: _Namer
     account = reading.edge if tier == "edge" else reading.cloud
     if account is None:
         return []
-    single = account.samples - _covered(account)
+    single = account.samples - covered(account)
     # Where an edge sends aggregates too, those in the cloud count more than what is stored there.
     is_counted_here = not (tier == "cloud" and situation.are_aggregates_sent)
     retired_here = situation.retired.get(tier, 0)
-    found_here = []
+    found_here = _wrong_losses(account, tier, named)
     if is_counted_here and -single > retired_here:
         found_here.append(named.finding("aggregates_short", -single, tier=tier))
+    if is_counted_here and account.wrong_buckets:
+        finding = named.finding("aggregates_changed", len(account.wrong_buckets), tier=tier)
+        words = "; ".join(map(_wrong_in_words, account.wrong_buckets[:3]))
+        found_here.append(replace(finding, what=f"{finding.what}: {words}"))
     if account.single_rows is None:
         return found_here
     found_here += _wrong_rows(account, tier, named)
@@ -298,6 +225,23 @@ def _rows(reading: DeviceReading, situation: Situation, tier: str, named: _Namer
             found_here += named.ranges(Part("rows_absent", spans), stream_id, tier)
     if is_counted_here and single >= 0 and not single - retired <= account.single_rows <= single:
         found_here.append(named.finding("single_rows_differ", abs(account.single_rows - single), tier=tier))
+    return found_here
+
+
+def _wrong_in_words(one: WrongBucket) -> str:
+    name = " ".join(part for part in (one.metric_type, one.sensor, one.unit) if part)
+    return f"{name}, {one.window} from {one.at:%Y-%m-%d %H:%M} UTC: {one.shown or 0} samples of {one.expected or 0}"
+
+
+def _wrong_losses(account: DeviceAccount, tier: str, named: _Namer) -> list[Finding]:
+    """What coverage counts as lost against the records of losses. Samples that are here after all are no loss."""
+    found_here = []
+    for stream in account.streams:
+        if stream.declared is not None:
+            unrecorded = without(stream.lost, normalise([*stream.received, *stream.declared]))
+            uncounted = without(stream.declared, normalise([*stream.received, *stream.lost]))
+            part = Part("losses_disagree", normalise([*unrecorded, *uncounted]))
+            found_here += named.ranges(part, stream.stream_id, tier)
     return found_here
 
 
@@ -332,4 +276,54 @@ def _hours_disagree(
         found_here.append(named.finding("hours_disagree", behind - on_the_way, subject="the cloud has fewer"))
     if ahead > lacking and not situation.retired.get("edge"):
         found_here.append(named.finding("hours_disagree", ahead - lacking, subject="the cloud has more"))
+    return found_here
+
+
+class _ShortOfAggregates(NamedTuple):
+    """Samples that no aggregate of the cloud counts, where it is told of aggregates only."""
+
+    coming: int = 0
+    missing: int = 0
+
+
+def _short_of_aggregates(reading: DeviceReading, situation: Situation, stored: int) -> _ShortOfAggregates:
+    if situation.is_raw_sent or reading.buckets is None:
+        return _ShortOfAggregates()
+    days = [pair for pair in reading.buckets if pair.bucket.window == "1d" and pair.behind > 0]
+    behind = min(stored, sum(pair.behind for pair in days))
+    missing = sum(pair.behind for pair in days if not is_announced(pair, reading.announced))
+    return _ShortOfAggregates(behind - min(missing, behind), min(missing, behind))
+
+
+def _buckets_disagree(
+    reading: DeviceReading, situation: Situation, balances: Sequence[StreamBalance], named: _Namer
+) -> list[Finding]:
+    """More is behind in the buckets than is on its way, the cloud is ahead in one, or one with as many samples has others."""
+    on_the_way = sum(count(part.spans) for one in balances for part in one.missing) + sum(
+        one.at_edge for one in balances
+    )
+    lacking = sum(count(part.spans) for one in balances for part in one.disagreements)
+    if not situation.is_raw_sent:
+        on_the_way = 0
+
+    def is_coming(pair: Pair) -> bool:
+        return situation.are_aggregates_sent and is_announced(pair, reading.announced)
+
+    found_here = []
+    for window in situation.windows:
+        short = shortfall_of(reading.buckets or (), window, is_coming)
+        # Buckets that the retention of the edge has taken are at the cloud only.
+        ahead = [pair for pair in short.ahead if pair.edge is not None or not situation.retired.get("edge")]
+        samples_ahead = -sum(pair.behind for pair in ahead)
+        parts = []
+        if short.samples_behind > on_the_way:
+            kind = "hours_disagree" if situation.is_raw_sent or window != "1d" else "aggregates_missing"
+            parts.append((kind, short.samples_behind - on_the_way, "the cloud has fewer", short.behind))
+        if samples_ahead > lacking:
+            parts.append(("hours_disagree", samples_ahead - lacking, "the cloud has more", ahead))
+        if short.differing and not (on_the_way and lacking):
+            parts.append(("hours_differ", len(short.differing), "as many samples", short.differing))
+        for kind, samples, subject, pairs in parts:
+            finding = named.finding(kind, samples, subject=f"{window}, {subject}")
+            found_here.append(replace(finding, what=f"{finding.what}: {in_words(pairs)}"))
     return found_here

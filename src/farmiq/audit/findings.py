@@ -22,7 +22,7 @@ WORDS: Final[Mapping[str, Words]] = {
     "lost_after_edge": Words(
         "the edge has them, its outbox does not wait for them, and the cloud does not have them",
         "in the edge's database, and taken by cloud-ingestion",
-        "farmiq dlq ls --service cloud-telemetry-service",
+        "farmiq dlq ls --service cloud-telemetry-service; if nothing is there, farmiq cloud resend --since TIME --yes",
     ),
     "acked_and_held": Words(
         "the node was told that the edge has them, and the edge has not; the node still holds them and will not send them again",
@@ -87,7 +87,7 @@ WORDS: Final[Mapping[str, Words]] = {
     "single_missing": Words(
         "single readings that the edge has and that neither its outbox nor the cloud has",
         "in the edge's database",
-        "farmiq dlq ls --service cloud-telemetry-service",
+        "farmiq dlq ls --service cloud-telemetry-service; if nothing is there, farmiq cloud resend --since TIME --yes",
     ),
     "single_surplus": Words(
         "the cloud counts more single readings than the edge ever had",
@@ -98,6 +98,52 @@ WORDS: Final[Mapping[str, Words]] = {
         "the tiers count different numbers of samples in an hour, and nothing on the way explains it",
         "in telemetry_agg",
         "farmiq audit --deep compares the rows of both tiers with their coverage",
+    ),
+    "hours_differ": Words(
+        "an hour or a day has as many samples at both tiers, with another sum, minimum or maximum",
+        "in telemetry_agg of both tiers, and not the same",
+        "farmiq audit --deep names the tier whose rows or aggregates were changed: restore its telemetry_agg from a backup",
+    ),
+    "aggregates_missing": Words(
+        "the edge has aggregated them; no aggregate of them waits in its outbox, and the cloud's aggregates do not count them",
+        "in the edge's database, and taken by cloud-ingestion",
+        "farmiq cloud resend --since TIME --yes: the edge sends again what its outbox still holds",
+    ),
+    "aggregates_changed": Words(
+        "the aggregates of hours are not what the rows of this tier come to",
+        "in telemetry_raw or telemetry_agg of this tier",
+        "one of the tables was changed by hand: restore it from a backup, or from the other tier",
+    ),
+    "losses_disagree": Words(
+        "the coverage of this tier counts other sequences as declared lost than its records of losses name",
+        "in streams or stream_losses of this tier",
+        "restore the table from a backup; the other tier's records: GET /api/v1/records/losses",
+    ),
+    "loss_not_at_edge": Words(
+        "the node was told that the edge has the record of their loss, and the edge has not",
+        "in the loss journal on the node's disk",
+        "farmiq spool ls; a new epoch of the edge's database makes its nodes declare them again",
+    ),
+    "loss_not_in_cloud": Words(
+        "the edge counts them as declared lost; no such record waits in its outbox, and the cloud does not count them as lost",
+        "in the edge's database, and taken by cloud-ingestion",
+        "farmiq cloud resend --since TIME --yes: the edge sends again what its outbox still holds",
+    ),
+    "device_forgotten": Words(
+        "the cloud has a device of this edge, and the edge does not know it: it was restored from a backup, or its tables were "
+        "changed",
+        "in the cloud's database",
+        "farmiq device add DEVICE, and its node sends again; farmiq device move DEVICE --to EDGE, if another edge has it now",
+    ),
+    "analytics_differs": Words(
+        "analytics does not have an hour as the cloud's aggregates have it, and nothing on the way explains it",
+        "in telemetry_agg of the cloud, or in analytics_hours",
+        "farmiq cloud resend --since TIME --yes tells analytics again of every hour that changed since then",
+    ),
+    "picture_forgotten": Words(
+        "a picture that the cloud has and the edge, whose station took it, does not know",
+        "in the cloud's database",
+        "nothing is lost to the cloud; restore media_objects of the edge from a backup",
     ),
     "content_differs": Words(
         "both tiers have them, with another time, metric or value",
@@ -118,10 +164,11 @@ WORDS: Final[Mapping[str, Words]] = {
     "record_missing": Words(
         "the edge has it; no event of its kind waits in the outbox, and the cloud does not have it",
         "in the edge's database, and taken by cloud-ingestion",
-        "farmiq dlq ls --service cloud-telemetry-service",
+        "farmiq dlq ls --service cloud-telemetry-service; if nothing is there, farmiq cloud resend --since TIME --yes",
     ),
     "record_surplus": Words(
-        "the cloud has it of a device of this edge, and the edge has not: it was restored from a backup, or another edge sent it",
+        "the cloud has it of a device of this edge, and the edge, which keeps such for longer, has not: it was restored from a "
+        "backup, or another edge sent it",
         "in the cloud's database",
         "farmiq device owners DEVICE shows whose it is, and who else sends of it",
     ),
@@ -138,12 +185,12 @@ WORDS: Final[Mapping[str, Words]] = {
     "session_missing": Words(
         "a weigh session that the edge has; no event of it waits in the outbox, and the cloud does not know it",
         "in the edge's database, and taken by cloud-ingestion",
-        "farmiq dlq ls --service cloud-telemetry-service",
+        "farmiq dlq ls --service cloud-telemetry-service; if nothing is there, farmiq cloud resend --since TIME --yes",
     ),
     "session_differs": Words(
         "a weigh session that ended otherwise at the edge than in the cloud, and nothing on the way explains it",
-        "in both databases",
-        "farmiq dlq ls --service cloud-telemetry-service",
+        "in both databases, and not the same",
+        "farmiq cloud resend --since TIME --yes, if the cloud is wrong; else restore weight_sessions of the edge from a backup",
     ),
     "session_forgotten": Words(
         "a weigh session that the cloud has and the edge, which sent it, has not: it was restored from a backup",
@@ -161,9 +208,9 @@ WORDS: Final[Mapping[str, Words]] = {
         "the console's page Sync, or POST /api/v1/sync/media/redrive of edge-sync-forwarder",
     ),
     "picture_differs": Words(
-        "the SHA-256 of a picture is not the same at the edge and in the cloud",
-        "in both object stores, and not the same",
-        "farmiq media check --deep at both tiers says which of them has changed",
+        "a picture has another SHA-256, time or session at the edge than in the cloud",
+        "in the databases of both tiers, and not the same",
+        "farmiq media check --deep at both tiers says whose bytes are not what its database says",
     ),
     "picture_object": Words(
         "a picture that the database calls stored, and the object store does not have or has otherwise",
@@ -192,6 +239,9 @@ CERTAIN: Final = frozenset(
         "rows_absent",
         "stored_twice",
         "not_covered",
+        "losses_disagree",
+        "aggregates_changed",
+        "device_forgotten",
         "single_rows_differ",
         "content_differs",
         "rows_changed",

@@ -35,9 +35,13 @@ class HeldEvents(Struct, frozen=True, kw_only=True):
     since: datetime | None = None
 
 
-async def read_held(neighbours: Neighbours, tenant_id: str, device_id: str | None, waiting: int) -> list[HeldEvents]:
-    """`waiting`: events that the outbox has of them. Nothing at an edge of an earlier release, which does not tell."""
-    answer = await known(neighbours, SYNC, "/api/v1/sync/held", answers.Held, tenant_id=tenant_id)
+async def held_answer(neighbours: Neighbours, tenant_id: str) -> answers.Held | None:
+    """None at an edge of an earlier release, which does not tell."""
+    return await known(neighbours, SYNC, "/api/v1/sync/held", answers.Held, tenant_id=tenant_id)
+
+
+def held_of(answer: answers.Held | None, tenant_id: str, device_id: str | None, waiting: int) -> list[HeldEvents]:
+    """`waiting`: events that the outbox has of them."""
     if answer is None:
         return []
     found = [_held(tenant_id, one) for one in answer.held if device_id in (None, one.device_id)]

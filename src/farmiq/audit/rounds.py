@@ -6,7 +6,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from farmiq.audit.balance import Balance, Reading, balance
-from farmiq.audit.devices import DeviceReading, Earlier
+from farmiq.audit.device_reading import DeviceReading, Earlier
 from farmiq.audit.findings import Finding, is_doubtful
 
 PAUSES_SECONDS: Final = (0.3, 1.0, 2.0, 4.0, 8.0)

@@ -27,10 +27,11 @@ def local_spools(folders: Mapping[str, Path]) -> tuple[dict[str, dict[UUID, Node
 
 
 def accounts_of(view: SpoolView) -> dict[UUID, NodeAccount]:
-    """Of each stream that the spool has a part of, in the stream's own numbers. One that was left and is acknowledged is missing:
-    if this disk was set back, the edge has more of it than was ever written here."""
+    """Of each stream that the spool has a part of, in the stream's own numbers. One that is over and acknowledged is left out: if
+    this disk was set back, the edge has more of it than was ever written here."""
     held = normalise((first, last + 1) for first, last in view.held)
     lost = normalise((loss.first_seq, loss.last_seq + 1) for loss in view.losses)
+    lost_acked = normalise((loss.first_seq, loss.last_seq + 1) for loss in view.losses if loss.is_acknowledged)
     captured_seq = max([view.synced_seq, *(end - 1 for _, end in held)])
     parts = view.layout.parts if view.layout else (Part(1, view.stream_id),) if view.stream_id else ()
     ends = [*(part.first_seq for part in parts[1:]), captured_seq + 1]
@@ -40,6 +41,7 @@ def accounts_of(view: SpoolView) -> dict[UUID, NodeAccount]:
             acked_seq=max(0, min(view.acked.seq, end - 1) - part.offset),
             held=_numbered(held, part, end),
             lost=_numbered(lost, part, end),
+            lost_acked=_numbered(lost_acked, part, end),
         )
         for part, end in zip(parts, ends, strict=True)
         if part is parts[-1] or view.acked.seq < end - 1

@@ -7,10 +7,14 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from farmiq.audit.held import known
+from farmiq.audit.records import records_of
 from farmiq.audit.weighings import CloudSession, EdgeSession, Picture, Station, WeighingReading, uneven_days
 from farmiq.console.fleet.answers import Device
 from farmiq.console.neighbours import Neighbours, Refused
+from farmiq.contracts.timestamps import LATEST
 from farmiq.kit.day_digests import DayDigest, DayDigests
 
 SESSIONS: Final = "edge-weighvision-session"
@@ -66,19 +70,26 @@ async def ask_edge(
     stations = list(registered)
     told = await neighbours.get(SESSIONS, "/api/v1/weighvision/session-days", DayDigests, **scope.query())
     session_days, own = told.days, _own(stations, told.kept_since)
-    picture_days = await _days(neighbours, MEDIA, "/api/v1/media-days", scope)
+    taken = await neighbours.get(MEDIA, "/api/v1/media-days", DayDigests, **scope.query())
+    picture_days, own_pictures = taken.days, _own(stations, taken.kept_since)
     cloud_sessions: dict[UUID, CloudSession] = {}
     sessions: list[EdgeSession] = []
+    rows: dict[UUID, str] = {}
     for days in _runs(uneven_days(session_days, cloud.session_days, own=own)):
+        rows |= await _differing_rows(neighbours, scope, days)
         cloud_sessions |= {one.id: one async for one in _cloud_sessions(neighbours, scope, days)}
         sessions += [one async for one in _edge_sessions(neighbours, scope, days)]
     cloud_sessions |= await _named(neighbours, scope, [one.id for one in sessions if one.id not in cloud_sessions])
     forgotten = await _forgotten(neighbours, scope, own, cloud_sessions, {one.id for one in sessions})
     cloud_pictures: dict[UUID, Picture] = {}
     pictures: list[Picture] = []
-    for days in _runs(uneven_days(picture_days, cloud.picture_days, state="stored")):
+    for days in _runs(uneven_days(picture_days, cloud.picture_days, state="stored", own=own_pictures)):
         cloud_pictures |= {one.media_id: one async for one in _cloud_pictures(neighbours, scope, days)}
         pictures += [one async for one in _edge_pictures(neighbours, scope, days)]
+    pictures = await _with_attached(neighbours, scope, pictures, cloud_pictures)
+    forgotten_pictures = await _forgotten_pictures(
+        neighbours, scope, own_pictures, cloud_pictures, {one.media_id for one in pictures}
+    )
     unsent = [one.media_id for one in pictures if _is_lacking(cloud_pictures.get(one.media_id))]
     return WeighingReading(
         tenant_id=scope.tenant_id,
@@ -91,6 +102,8 @@ async def ask_edge(
         forgotten=forgotten,
         pictures=pictures,
         cloud_pictures=cloud_pictures,
+        differing_rows=rows,
+        forgotten_pictures=forgotten_pictures,
         transfers=await _transfers(neighbours, unsent),
         waiting_sessions=waiting_sessions,
         incomplete=await _incomplete(neighbours, scope),
@@ -128,6 +141,15 @@ class _CloudDetail(Struct, frozen=True):
 
 class _EdgeDetail(Struct, frozen=True):
     session: EdgeSession
+
+
+class _Binding(Struct, frozen=True):
+    media_id: UUID
+    attached_at: datetime | None = None
+
+
+class _EdgeBindings(Struct, frozen=True):
+    pictures: list[_Binding]
 
 
 class _EdgePictures(Struct, frozen=True):
@@ -178,6 +200,23 @@ async def _cloud_sessions(neighbours: Neighbours, scope: Scope, days: Days) -> A
             yield one
 
 
+async def _differing_rows(neighbours: Neighbours, scope: Scope, days: Days) -> dict[UUID, str]:
+    """An edge puts a session together from its parts when it is asked for one; what stands in its row may be something else."""
+    path = "/api/v1/records/sessions"
+    try:
+        there = {one.id: one async for one in records_of(neighbours, CLOUD_SESSIONS, path, scope.query(days))}
+        here = {one.id: one async for one in records_of(neighbours, SESSIONS, path, scope.query(days))}
+    except Refused as error:
+        if error.status != 404:
+            raise
+        return {}
+    return {
+        key: f"in its row {one.content} at the edge, {there[key].content} in the cloud"
+        for key, one in here.items()
+        if key in there and one.content != there[key].content
+    }
+
+
 async def _named(neighbours: Neighbours, scope: Scope, session_ids: Sequence[UUID]) -> dict[UUID, CloudSession]:
     """One by one: a session whose beginning nobody has told may stand on another day there."""
     found: dict[UUID, CloudSession] = {}
@@ -222,6 +261,50 @@ async def _forgotten(
         except Refused as error:
             if error.status != 404:
                 raise
+            found.append(one)
+    return found
+
+
+async def _with_attached(
+    neighbours: Neighbours, scope: Scope, pictures: Sequence[Picture], there: Mapping[UUID, Picture]
+) -> list[Picture]:
+    """A picture whose session only the edge has may have been given to it by a person: the session says so."""
+
+    def is_doubtful(one: Picture) -> bool:
+        other = there.get(one.media_id)
+        return one.session_id is not None and other is not None and other.session_id is None
+
+    attached: set[UUID] = set()
+    for session_id in sorted({one.session_id for one in pictures if one.session_id and is_doubtful(one)})[
+        :NAMED_AT_ONCE
+    ]:
+        path = f"/api/v1/weighvision/sessions/{session_id}"
+        answer = await known(neighbours, SESSIONS, path, _EdgeBindings, tenant_id=scope.tenant_id)
+        attached |= {one.media_id for one in (answer.pictures if answer else ()) if one.attached_at is not None}
+    return [replace(one, is_attached=one.media_id in attached) for one in pictures]
+
+
+async def _forgotten_pictures(
+    neighbours: Neighbours,
+    scope: Scope,
+    own: Mapping[str, datetime],
+    there: Mapping[UUID, Picture],
+    here: Collection[UUID],
+) -> list[Picture]:
+    """Those that only the cloud has, of stations of this edge. The edge is asked for each, up to some: it may be known there and
+    not stored, or of another day."""
+    lacking = [
+        one
+        for one in there.values()
+        if one.media_id not in here
+        and one.state == "stored"
+        and one.captured_at is not None
+        and one.captured_at >= own.get(one.device_id or "", LATEST)
+    ]
+    found = lacking[NAMED_AT_ONCE:]
+    for one in lacking[:NAMED_AT_ONCE]:
+        path = f"/api/v1/media/{one.media_id}"
+        if await known(neighbours, MEDIA, path, Picture, tenant_id=scope.tenant_id) is None:
             found.append(one)
     return found
 

@@ -20,7 +20,8 @@ class ExpectedPictures(Struct, frozen=True):
 
 
 class EdgeSession(Struct, frozen=True):
-    """`told_revision` is 0 until the cloud was told how it ended. `is_told`: it was told of the end as it is now."""
+    """`told_revision` is 0 until the cloud was told how it ended. `is_told`: it was told of the end as it is now. `is_settled`:
+    the edge does not look at it again, so that nothing more is told."""
 
     id: UUID
     device_id: str
@@ -29,6 +30,12 @@ class EdgeSession(Struct, frozen=True):
     is_told: bool = True
     final_weight_kg: float | None = None
     pictures: ExpectedPictures = ExpectedPictures()
+    batch_id: str | None = None
+    start_at: datetime | None = None
+    end_at: datetime | None = None
+    initial_weight_kg: float | None = None
+    inference_result_id: UUID | None = None
+    is_settled: bool = False
 
 
 class CloudSession(Struct, frozen=True):
@@ -38,15 +45,25 @@ class CloudSession(Struct, frozen=True):
     image_count: int | None = None
     device_id: str | None = None
     first_event_at: datetime | None = None
+    batch_id: str | None = None
+    start_at: datetime | None = None
+    end_at: datetime | None = None
+    initial_weight_kg: float | None = None
+    inference_result_id: UUID | None = None
 
 
 class Picture(Struct, frozen=True):
+    """`sent_sha256`: at the edge, when the cloud gets the picture without its camera's notes. `is_attached`: at the edge, a
+    person gave it to its session; the cloud knows that by the session's list of pictures."""
+
     media_id: UUID
     state: str
     sha256: str | None = None
     device_id: str | None = None
-    # At the edge, when the cloud gets the picture without its camera's notes.
     sent_sha256: str | None = None
+    captured_at: datetime | None = None
+    session_id: UUID | None = None
+    is_attached: bool = False
 
 
 class Station(Struct, frozen=True):
@@ -59,8 +76,8 @@ class Station(Struct, frozen=True):
 
 class WeighingReading(Struct, frozen=True, kw_only=True):
     """`sessions` and `pictures` are of the days on which the tiers differ, those of the edge; `transfers` says by picture what
-    became of its way to the cloud. `waiting_sessions` have events in the outbox; `forgotten` ones are of its
-    stations, and only the cloud has them."""
+    became of its way to the cloud. `waiting_sessions` have events in the outbox, `recent_sessions` may have some on the bus;
+    `forgotten` ones are of its stations, and only the cloud has them, like `forgotten_pictures`."""
 
     tenant_id: str
     edge_session_days: Sequence[DayDigest] = ()
@@ -73,7 +90,11 @@ class WeighingReading(Struct, frozen=True, kw_only=True):
     pictures: Sequence[Picture] = ()
     cloud_pictures: Mapping[UUID, Picture] = {}
     transfers: Mapping[UUID, str] = {}
+    differing_rows: Mapping[UUID, str] = {}
+    """Of sessions whose rows do not say the same at both tiers, in words."""
+    forgotten_pictures: Sequence[Picture] = ()
     waiting_sessions: frozenset[UUID] = frozenset()
+    recent_sessions: frozenset[UUID] = frozenset()
     incomplete: int = 0
     stations: Sequence[Station] = ()
 
@@ -149,31 +170,44 @@ def _sessions(reading: WeighingReading, bus: BusRoom) -> tuple[int, list[Finding
     for session in reading.sessions:
         there = reading.cloud_sessions.get(session.id)
         differing = [] if there is None else _differing(session, there)
+        if there is not None and not differing and session.id in reading.differing_rows:
+            differing = [reading.differing_rows[session.id]]
         if there is not None and not differing:
             continue
         # The edge tells of the end when the pictures are in, and after a while without them; and again when it has changed.
-        is_untold = there is not None and (session.told_revision == 0 or not session.is_told)
-        if session.id in reading.waiting_sessions or is_untold or bus.take(1):
+        is_current = session.told_revision > 0 and session.is_told
+        is_untold = there is not None and not is_current and not session.is_settled
+        is_recent = session.id in reading.recent_sessions
+        if session.id in reading.waiting_sessions or is_untold or (is_recent and bus.take(1)):
             flying += 1
             continue
         kind = "session_missing" if there is None else "session_differs"
         finding = found(kind, reading.tenant_id, str(session.id), 1, device_id=session.device_id)
         findings.append(replace(finding, what="; ".join([finding.what, *differing])))
     findings += [
-        found("session_forgotten", reading.tenant_id, str(one.id), 1, device_id=one.device_id, tier="edge")
+        found("session_forgotten", reading.tenant_id, str(one.id), 1, device_id=one.device_id)
         for one in reading.forgotten
     ]
     return flying, findings
 
 
 def _differing(here: EdgeSession, there: CloudSession) -> list[str]:
-    """What of its end, in words. Rounded as in the digests of the days."""
-    pairs = [("status", here.status, there.status)]
+    """What of it, in words. Rounded as in the digests of the days."""
+    pairs = [
+        ("station", here.device_id, there.device_id or "none"),
+        ("status", here.status, there.status),
+        ("batch", str(here.batch_id), str(there.batch_id)),
+        ("begin", str(here.start_at), str(there.start_at)),
+    ]
+    if here.status == there.status != "created":
+        pairs.append(("end", str(here.end_at), str(there.end_at)))
     if here.status == there.status == "finalized":
         weights = _rounded(here.final_weight_kg), _rounded(there.final_weight_kg)
         pairs += [
+            ("first weight", _rounded(here.initial_weight_kg), _rounded(there.initial_weight_kg)),
             ("final weight", *weights),
             ("pictures", str(here.pictures.expected or 0), str(there.image_count or 0)),
+            ("result of a model", str(here.inference_result_id), str(there.inference_result_id)),
         ]
     return [f"{name} {one} at the edge, {other} in the cloud" for name, one, other in pairs if one != other]
 
@@ -188,8 +222,9 @@ def _pictures(reading: WeighingReading) -> tuple[int, list[Finding]]:
     for picture in reading.pictures:
         there = reading.cloud_pictures.get(picture.media_id)
         if there is not None and there.state == "stored":
-            if there.sha256 != (picture.sent_sha256 or picture.sha256):
-                findings.append(_picture("picture_differs", reading, picture))
+            if differing := _differing_pictures(picture, there):
+                finding = _picture("picture_differs", reading, picture)
+                findings.append(replace(finding, what="; ".join([finding.what, *differing])))
             continue
         match reading.transfers.get(picture.media_id):
             case "pending" | "sending":
@@ -198,7 +233,18 @@ def _pictures(reading: WeighingReading) -> tuple[int, list[Finding]]:
                 findings.append(_picture("picture_failed", reading, picture))
             case _:
                 findings.append(_picture("picture_missing", reading, picture))
+    findings += [_picture("picture_forgotten", reading, picture) for picture in reading.forgotten_pictures]
     return sending, findings
+
+
+def _differing_pictures(here: Picture, there: Picture) -> list[str]:
+    pairs = [
+        ("SHA-256", here.sent_sha256 or here.sha256, there.sha256),
+        ("taken", str(here.captured_at), str(there.captured_at)),
+    ]
+    if not (here.is_attached and there.session_id is None):
+        pairs.append(("session", str(here.session_id), str(there.session_id)))
+    return [f"{name} {one} at the edge, {other} in the cloud" for name, one, other in pairs if one != other]
 
 
 def _picture(kind: str, reading: WeighingReading, picture: Picture) -> Finding:

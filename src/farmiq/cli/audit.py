@@ -7,7 +7,7 @@ Device = Annotated[str | None, typer.Option(help="Only this device.")]
 Since = Annotated[
     str | None,
     typer.Option(
-        help="Only devices heard of since then, and hours from then on: 2026-01-01T10:00:00Z, or 2h for two hours ago."
+        help="Only devices heard of since then, and what was measured or recorded from then on: 2026-01-01T10:00:00Z, or 2h."
     ),
 ]
 Deep = Annotated[

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
@@ -35,7 +35,13 @@ ASK_SECONDS_MAX: Final = 60.0
 
 
 async def run_audit(
-    tenant: str | None, device: str | None, since: str | None, *, is_deep: bool, is_quiet: bool
+    tenant: str | None,
+    device: str | None,
+    since: str | None,
+    *,
+    is_deep: bool,
+    is_quiet: bool,
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Balance:
     logging.configure("CRITICAL")
     environment, is_local = _environment(os.environ)
@@ -62,7 +68,7 @@ async def run_audit(
         neighbours = Neighbours(session, known, tokens, ANSWER_BYTES_MAX)
         try:
             with showing_devices(is_quiet=is_quiet) as on_devices:
-                verdict = await look_until_sure(lambda: read(neighbours, asked, on_devices), asyncio.sleep)
+                verdict = await look_until_sure(lambda: read(neighbours, asked, on_devices), pause)
         except (Away, Refused) as error:
             raise CommandFailed(
                 f"the audit could not be finished: {error}",

@@ -6,7 +6,7 @@ from uuid import UUID
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from farmiq.contracts.ids import Id
-from farmiq.contracts.telemetry import Count, Seq
+from farmiq.contracts.telemetry import Count, Seq, TimeQuality
 from farmiq.contracts.timestamps import Timestamp, keep_utc
 
 AckResult = Literal["stored", "duplicate", "rejected"]
@@ -70,6 +70,18 @@ class StreamHeld(Struct, frozen=True, kw_only=True):
     boots: Annotated[list[BootHeld], Meta(max_length=BOOTS_MAX)] = []
 
 
+class TimeResponse(Struct, frozen=True, kw_only=True):
+    """To a status with `time_request`: when it was received, on the edge's clock, and `quality` of that clock as a batch has it.
+    The acknowledgement's `ts` is the time of the response, so a device knows how much of its waiting was the edge's."""
+
+    event_id: UUID
+    received_at: Timestamp
+    quality: TimeQuality
+
+    def __post_init__(self) -> None:
+        keep_utc(self, "received_at")
+
+
 class DeviceAck(Struct, frozen=True, kw_only=True):
     """`acked_seq` is the highest sequence below which nothing is missing (0: nothing yet); `received` are ranges above it.
 
@@ -94,6 +106,7 @@ class DeviceAck(Struct, frozen=True, kw_only=True):
     retry_after_seconds: Annotated[float, Meta(ge=0, le=3600)] | UnsetType = UNSET
     """Messages of this device were not taken, because they were over its limit or were put off: it keeps them, and waits so long
     before it sends more."""
+    time: TimeResponse | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         if self.stream_id is None and (self.acked_seq or self.received):

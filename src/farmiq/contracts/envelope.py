@@ -211,8 +211,12 @@ _PER_DELIVERY: Final = frozenset({"lane", "trace_id", "produced_at", "retry_coun
 """Members of a payload that describe one delivery of the event and not the event."""
 _TIME_OF_WORK: Final = frozenset({event_types.MEDIA_STORED, event_types.INFERENCE_COMPLETED})
 """Events whose time is that of the edge's own work. An edge restored from a backup does that work again, later."""
-_DERIVED: Final = {event_types.SESSION_CREATED: frozenset({"initial_weight_kg"})}
-"""Members that follow from other events too: a station that says again that a session began may find its first weight known."""
+_DERIVED: Final = {
+    event_types.SESSION_CREATED: frozenset({"initial_weight_kg"}),
+    event_types.TELEMETRY_BATCH_INGESTED: frozenset({"time_correction"}),
+}
+"""Members that follow from other events too: a station that says again that a session began may find its first weight known, and
+a node that sends samples again may know better by then how wrong its clock was."""
 
 
 def content_digest(envelope: BusEnvelope) -> bytes:

@@ -79,3 +79,6 @@ class DeviceStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why no picture can be uploaded at this moment."""
     put_off_code: Id | None = None
     """Why the edge does not take what is sent at this moment, and lets the device keep it: `not_provisioned`, for instance."""
+
+    time_request: bool = False
+    """The device's clock is not right: an edge that knows this field responds with its time, in `time` of an acknowledgement."""

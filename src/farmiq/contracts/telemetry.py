@@ -7,7 +7,7 @@ from math import isfinite, isnan, nan
 from typing import Annotated, Final, Literal
 from uuid import UUID
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import force_setattr
 
 from farmiq.contracts.ids import Id, MetricName
@@ -23,8 +23,13 @@ Window = Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,3}[smhd]$(?!\n)", max_lengt
 TIME_QUALITY_UNKNOWN: Final = 0
 TIME_QUALITY_HOLDOVER: Final = 1
 TIME_QUALITY_SYNCED: Final = 2
+TIME_QUALITY_CORRECTED: Final = 3
+"""Of a stored sample, never of a node's batch: the node's clock was not right, and its time was corrected."""
 TimeQuality = Annotated[int, Meta(ge=0, le=255)]
 """How far the node's clock was to be trusted: 0 not known, 1 running on from an earlier synchronisation, 2 synchronised."""
+
+DRIFT_PPB_MAX: Final = 1_000_000
+SHIFT_US_MAX: Final = to_us(LATEST) - to_us(EARLIEST)
 
 # Every tier turns `t` into a timestamp, so what cannot be one is refused at the door (well inside int64).
 T_MIN_US: Final = to_us(EARLIEST)
@@ -58,8 +63,25 @@ class Channel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     sensor: Id | None = None
 
 
+class TimeSegment(Struct, frozen=True, array_like=True):
+    """How wrong the node's clock was, from one sequence on until the next segment: a sample at `t` was taken at
+    `t + shift_us + (t - wall_us) * drift_ppb / 10^9`, rounded down. A clock that was set has a new segment from there on."""
+
+    first_seq: Seq
+    wall_us: Annotated[int, Meta(ge=T_MIN_US, le=T_MAX_US)]
+    shift_us: Annotated[int, Meta(ge=-SHIFT_US_MAX, le=SHIFT_US_MAX)]
+    drift_ppb: Annotated[int, Meta(ge=-DRIFT_PPB_MAX, le=DRIFT_PPB_MAX)]
+
+    def corrected(self, at_us: int) -> int:
+        return at_us + self.shift_us + (at_us - self.wall_us) * self.drift_ppb // 1_000_000_000
+
+
 class TelemetryBatch(Struct, frozen=True, kw_only=True):
-    """`telemetry.batch`: samples of one node in columns. `t` is microseconds since the epoch, `c` indexes `channels`."""
+    """`telemetry.batch`: samples of one node in columns. `t` is microseconds since the epoch, `c` indexes `channels`.
+
+    `t` is the time on the node's own clock, and stays so for ever: keys and digests are made of it. Where the node learned later
+    that this clock was wrong, `time_correction` says by how much; samples before its first segment are right as they are.
+    """
 
     stream_id: UUID
     boot_id: UUID
@@ -70,6 +92,7 @@ class TelemetryBatch(Struct, frozen=True, kw_only=True):
     t: Annotated[list[int], Meta(min_length=1, max_length=SAMPLES_MAX)]
     c: Annotated[list[int], Meta(min_length=1, max_length=SAMPLES_MAX)]
     v: Annotated[list[float], Meta(min_length=1, max_length=SAMPLES_MAX)]
+    time_correction: Annotated[list[TimeSegment], Meta(min_length=1, max_length=SAMPLES_MAX)] | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.t) == len(self.c) == len(self.v) <= SAMPLES_MAX:
@@ -82,6 +105,25 @@ class TelemetryBatch(Struct, frozen=True, kw_only=True):
             raise ValueError("column t leaves the calendar")
         if not all(map(isfinite, self.v)):
             raise ValueError("column v is not finite")
+        if isinstance(self.time_correction, list):
+            firsts = [segment.first_seq for segment in self.time_correction]
+            if firsts != sorted(set(firsts)) or firsts[-1] > self.last_seq:
+                raise ValueError("segments of time_correction are not in order, or begin behind the batch")
+            times = self.occurred_us
+            if min(times) < T_MIN_US or max(times) > T_MAX_US:
+                raise ValueError("corrected times leave the calendar")
+
+    @property
+    def occurred_us(self) -> list[int]:
+        """When each sample was taken, as far as is known: `t`, corrected."""
+        if not isinstance(self.time_correction, list):
+            return self.t
+        times = list(self.t)
+        ends = [*(segment.first_seq for segment in self.time_correction[1:]), self.last_seq + 1]
+        for segment, end in zip(self.time_correction, ends, strict=True):
+            run = slice(max(segment.first_seq - self.seq0, 0), max(end - self.seq0, 0))
+            times[run] = map(segment.corrected, self.t[run])
+        return times
 
     @property
     def count(self) -> int:
@@ -111,7 +153,22 @@ def pack_of(batch: TelemetryBatch, first_seq: int, last_seq: int) -> TelemetryBa
         t=batch.t[run],
         c=batch.c[run],
         v=batch.v[run],
+        time_correction=_segments_of(batch.time_correction, first_seq, last_seq),
     )
+
+
+def _segments_of(
+    segments: list[TimeSegment] | UnsetType, first_seq: int, last_seq: int
+) -> list[TimeSegment] | UnsetType:
+    """Those in force for some sequence of the run, as they are: made anew for it, they would round in another way."""
+    if not isinstance(segments, list):
+        return UNSET
+    until = [*(segment.first_seq for segment in segments[1:]), last_seq + 1]
+    return [
+        segment
+        for segment, end in zip(segments, until, strict=True)
+        if segment.first_seq <= last_seq and end > first_seq
+    ] or UNSET
 
 
 NO_LONGER_AT_EDGE: Final = "no_longer_at_edge"

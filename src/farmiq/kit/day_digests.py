@@ -22,7 +22,7 @@ _DAYS: Final = """
 """
 
 _ROWS: Final = """
-    SELECT id, coalesce(device_id, '') AS device_id, {at} AS at, {content} AS content
+    SELECT id, coalesce(device_id, '') AS device_id, {at} AS at, {shown} AS content
       FROM {table}
      WHERE tenant_id = $1 AND ({at}, id) > ($2, $5) AND {at} < $3 AND ($4::text IS NULL OR device_id = $4)
      ORDER BY {at}, id
@@ -30,16 +30,25 @@ _ROWS: Final = """
 """
 SMALLEST_ID: Final = UUID(int=0)
 
-# A weight is the same number at both tiers, and so is its rounded text, whatever PostgreSQL writes it.
-SESSION_CONTENT: Final = """
-    CASE WHEN status = 'finalized'
-         THEN status || '/' || coalesce(image_count, 0) || '/' || coalesce(round(final_weight_kg::numeric, 6)::text, '')
-         ELSE status END
-"""
-"""How a weigh session ended, of a table that both tiers have alike."""
-
 UTC_TIME: Final = "coalesce(to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US'), 'unknown')"
 """SQL for a time in words, the same in every session."""
+
+# A weight is the same number at both tiers, and so is its rounded text, whatever PostgreSQL writes it. The first weight of a
+# session that has not ended may be known better at the edge: the cloud is told of it with the end.
+SESSION_CONTENT: Final = f"""
+    concat_ws('/', status, batch_id, {UTC_TIME.format("start_at")},
+              CASE WHEN status <> 'created' THEN {UTC_TIME.format("end_at")} END,
+              CASE WHEN status = 'finalized' THEN concat_ws('/', coalesce(image_count, 0),
+                coalesce(round(initial_weight_kg::numeric, 6)::text, ''), coalesce(round(final_weight_kg::numeric, 6)::text, ''),
+                inference_result_id) END)
+"""
+"""How a weigh session began and ended, of a table that both tiers have alike."""
+
+PICTURE_CONTENT: Final = f"concat({{}}, ' taken ', {UTC_TIME.format('captured_at')}, ' in session ', session_id)"
+"""A picture, by its checksum."""
+
+IMAGE_CONTENT: Final = "concat('in session ', session_id)"
+"""That a station took a picture."""
 
 # PostgreSQL writes a number with as many digits as tell it from every other.
 WEIGHT_CONTENT: Final = f"concat(weight_kg, ' kg in session ', session_id, ' at ', {UTC_TIME.format('occurred_at')})"
@@ -70,7 +79,7 @@ class DayDigests(msgspec.Struct, frozen=True):
 
 
 class DigestedRow(msgspec.Struct, frozen=True):
-    """`content` is what goes into the digest, in words."""
+    """`content` is what goes into the digest, in words; of an aggregate, a JSON array."""
 
     id: UUID
     device_id: str
@@ -79,12 +88,15 @@ class DigestedRow(msgspec.Struct, frozen=True):
 
 
 class Digested(msgspec.Struct, frozen=True):
-    """A table with `id`, `tenant_id` and `device_id`, and SQL of its owner for when a row is, its state, and what it says."""
+    """A table with `id`, `tenant_id` and `device_id`, and SQL of its owner for when a row is, its state, and what it says. In all
+    of it, $1 is the tenant."""
 
     table: str
     at: str
     state: str
     content: str
+    shown: str | None = None
+    """What is shown of a row, where it is not what goes into the digest."""
 
     async def days(
         self, connection: Connection, tenant_id: str, device_id: str | None, since: datetime, until: datetime
@@ -103,7 +115,7 @@ class Digested(msgspec.Struct, frozen=True):
         limit: int,
     ) -> list[DigestedRow]:
         """In order, from behind `after`."""
-        statement = _ROWS.format(table=self.table, at=self.at, content=self.content)
+        statement = _ROWS.format(table=self.table, at=self.at, shown=self.shown or self.content)
         since, after_id = after
         rows = await connection.fetch(statement, tenant_id, since, until, device_id, after_id, limit)
         return [DigestedRow(**row) for row in rows]

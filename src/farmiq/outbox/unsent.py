@@ -25,15 +25,28 @@ WHERE {} AND event_type = ANY ($1)
 UNSENT: Final = "UNION ALL".join(_BRANCH.format(branch) for branch in _BRANCHES) + "LIMIT $3"
 
 _WAITING_BRANCH: Final = "SELECT id FROM sync_outbox WHERE {} AND tenant_id = $1 AND id > $2"
-# The ids first: of a million rows that wait, only the payloads of one page are read. A pack names its samples by its stream, its
-# first sequence and the length of its columns.
-WAITING: Final = f"""
-WITH page AS MATERIALIZED ({" UNION ALL ".join(_WAITING_BRANCH.format(branch) for branch in _BRANCHES)} ORDER BY id LIMIT $3)
+# A pack names its samples by its stream, its first sequence and the length of its columns.
+_NAMED: Final = """
 SELECT id, event_type, device_id, session_id, occurred_at, status IN ('dlq', 'failed') AS is_dead,
        payload_json ->> 'stream_id' AS stream_id, payload_json ->> 'seq0' AS first_seq,
-       CASE WHEN jsonb_typeof(payload_json -> 't') = 'array' THEN jsonb_array_length(payload_json -> 't') END AS samples
-  FROM page JOIN sync_outbox USING (id) WHERE tenant_id = $1 ORDER BY id
-"""  # noqa: S608 - constants of this file
+       CASE WHEN jsonb_typeof(payload_json -> 't') = 'array' THEN jsonb_array_length(payload_json -> 't') END AS samples,
+       coalesce(payload_json ->> 'inference_result_id', payload_json ->> 'media_id') AS record_id
+"""
+# The ids first: of a million rows that wait, only the payloads of one page are read.
+WAITING: Final = f"""
+WITH page AS MATERIALIZED ({" UNION ALL ".join(_WAITING_BRANCH.format(branch) for branch in _BRANCHES)} ORDER BY id LIMIT $3)
+{_NAMED} FROM page JOIN sync_outbox USING (id) WHERE tenant_id = $1 ORDER BY id
+"""
+# No index knows when a row was acknowledged (see `retire.py`), so this reads the table, and of the payloads only those named.
+# A time ahead of the clock is of a clock that has been set back since: nobody knows how long ago that was.
+ACKNOWLEDGED: Final = f"""
+WITH page AS MATERIALIZED (
+  SELECT id FROM sync_outbox
+  WHERE status = 'acked' AND tenant_id = $1 AND id > $2 AND updated_at <= clock_timestamp() + interval '1 minute'
+    AND ($4::float8 IS NULL OR updated_at >= clock_timestamp() - make_interval(secs => $4))
+  ORDER BY id LIMIT $3)
+{_NAMED} FROM page JOIN sync_outbox USING (id) WHERE tenant_id = $1 AND status = 'acked' ORDER BY id
+"""  # noqa: S608 - as above
 BEFORE_ALL: Final = UUID(int=0)
 
 
@@ -56,7 +69,8 @@ async def unsent(
 
 
 class WaitingEvent(msgspec.Struct, frozen=True):
-    """`is_dead`: it was given up, and waits for a person. The last three are of a pack."""
+    """`is_dead`: it was given up, and waits for a person. `stream_id`, `first_seq` and `samples` are of a pack, `record_id` names
+    the result or the picture that the event is about."""
 
     id: UUID
     event_type: str
@@ -67,6 +81,7 @@ class WaitingEvent(msgspec.Struct, frozen=True):
     stream_id: str | None = None
     first_seq: str | None = None
     samples: int | None = None
+    record_id: str | None = None
 
 
 async def waiting(
@@ -77,3 +92,12 @@ async def waiting(
         # As in `backlog.measure`: the acknowledged rows of months must not be read for the few that are left.
         await connection.execute("SET LOCAL enable_seqscan = off")
         return [WaitingEvent(**dict(row.items())) for row in await connection.fetch(WAITING, tenant_id, after, limit)]
+
+
+async def acknowledged(
+    connection: Connection, tenant_id: str, *, seconds: float | None, after: UUID = BEFORE_ALL, limit: int
+) -> list[WaitingEvent]:
+    """What of a tenant the cloud has acknowledged in the last so many seconds, or ever and is still in the table. In the order of
+    the ids, from behind `after`."""
+    rows = await connection.fetch(ACKNOWLEDGED, tenant_id, after, limit, seconds)
+    return [WaitingEvent(**dict(row.items())) for row in rows]

@@ -15,6 +15,7 @@ from farmiq.kit.month_partitions import Partition, partitions
 from farmiq.kit.postgres import Connection
 from farmiq.timeseries.coverage import Span
 from farmiq.timeseries.hours import HourRow, hours
+from farmiq.timeseries.rolled_up import WrongBucket, wrong_buckets
 from farmiq.timeseries.store import spans_of
 from farmiq.timeseries.stored_rows import StoredRows, stored_rows
 
@@ -27,7 +28,10 @@ _TENANTS: Final = """
     SELECT tenant_id FROM tenant WHERE tenant_id IS NOT NULL
 """
 _STREAMS: Final = """
-    SELECT stream_id, device_id, received, lost, first_seen_at, last_seen_at FROM streams
+    SELECT stream_id, device_id, received, lost, first_seen_at, last_seen_at,
+           coalesce((SELECT range_agg(int8range(first_seq, last_seq, '[]')) FROM stream_losses AS loss
+                      WHERE loss.tenant_id = streams.tenant_id AND loss.stream_id = streams.stream_id), '{}') AS declared
+      FROM streams
      WHERE tenant_id = $1 AND device_id = ANY ($2::text[]) ORDER BY device_id, stream_id
 """
 # A month begins with a day, so a day lies in one month or in none.
@@ -49,7 +53,8 @@ _RETIRED: Final = "SELECT samples FROM retired_samples"
 
 
 class StreamAccount(msgspec.Struct, frozen=True):
-    """Ranges are half-open: from the first sequence on, and before the second."""
+    """Ranges are half-open: from the first sequence on, and before the second. `lost` is what the coverage counts as filled
+    because it was declared lost, `declared` what the records of losses name; null in an answer of 0.1.0."""
 
     stream_id: UUID
     received: list[Span]
@@ -57,12 +62,14 @@ class StreamAccount(msgspec.Struct, frozen=True):
     first_seen_at: datetime
     last_seen_at: datetime
     rows: StoredRows | None = None
+    declared: list[Span] | None = None
 
 
 class DeviceAccount(msgspec.Struct, frozen=True):
     """`samples` are those that the aggregates count, single readings too; `samples_in_months` those of them whose rows no
     retention has dropped. `single_rows` and the rows of streams are there when rows were counted. `single_since` are the single
-    readings from the moment on that was asked for: without them, two tiers can be compared while more arrive."""
+    readings from the moment on that was asked for: without them, two tiers can be compared while more arrive. `wrong_buckets`:
+    aggregates that are not what is below them, when every sequence was looked at."""
 
     device_id: str
     samples: int
@@ -72,6 +79,7 @@ class DeviceAccount(msgspec.Struct, frozen=True):
     undated_missing: int = 0
     single_rows: int | None = None
     single_since: int = 0
+    wrong_buckets: list[WrongBucket] | None = None
 
 
 class Accounts(msgspec.Struct, frozen=True):
@@ -123,6 +131,7 @@ async def accounts(
         counted = await connection.fetch(_SINGLE_SINCE, tenant_id, list(device_ids), singles_since, until)
         late = {row["device_id"]: row["readings"] for row in counted}
     retired = await connection.fetchval(_RETIRED)
+    wrong = await wrong_buckets(connection, tenant_id, device_ids, months) if rows and depth.is_exact else None
     of_stream: Mapping[UUID, StoredRows] = rows.streams if rows else {}
     undated = {one.device_id: one.missing for one in found.undated}
     hours_of: dict[str, list[HourRow]] = {device_id: [] for device_id in device_ids}
@@ -138,6 +147,7 @@ async def accounts(
                 undated.get(device_id, 0),
                 rows.single.get(device_id, 0) if rows else None,
                 late.get(device_id, 0),
+                None if wrong is None else wrong.get(device_id, []),
             )
             for device_id in device_ids
         ],
@@ -161,4 +171,5 @@ def _stream(row: dict[str, Any], rows: Mapping[UUID, StoredRows]) -> StreamAccou
         first_seen_at=row["first_seen_at"],
         last_seen_at=row["last_seen_at"],
         rows=rows.get(row["stream_id"]),
+        declared=spans_of(row["declared"]),
     )

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import msgspec
 import numpy as np
+from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
 from farmiq.contracts.telemetry import Channel
@@ -47,13 +48,15 @@ class BlockContent(NamedTuple):
 
 
 class SampleRows(msgspec.Struct, frozen=True):
-    """Some samples of one stream in columns, in the order of their sequences. `c` indexes `channels`."""
+    """Some samples of one stream in columns, in the order of their sequences. `c` indexes `channels`. `t` is the time on the
+    device's clock, of which digests are made; `occurred_us` the corrected one, where any of them was corrected."""
 
     channels: list[Channel]
     seq: list[int]
     t: list[int]
     c: list[int]
     v: list[float]
+    occurred_us: list[int] | UnsetType = UNSET
 
 
 def contents_of(parts: Iterable[tuple[StreamBatch, Span]]) -> dict[Block, BlockContent]:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 import msgspec
+from msgspec import UNSET
 
 from farmiq.contracts.limits import SEQ_LIMIT
 from farmiq.contracts.telemetry import Channel, Count
@@ -42,7 +43,8 @@ _DIGESTS: Final = f"""
 # A sample's id follows from its sequence, and those of a block are neighbours. Rows of 0.1.0 have ids of another kind. OFFSET
 # keeps the two ranges apart: joined to the table they look like a reason to read all of it.
 _ROWS: Final = """
-    SELECT DISTINCT ON (seq) seq, occurred_at, metric_type, coalesce(unit, '') AS unit, sensor, metric_value
+    SELECT DISTINCT ON (seq) seq, occurred_at, coalesce(device_occurred_at, occurred_at) AS device_at, metric_type,
+           coalesce(unit, '') AS unit, sensor, metric_value
       FROM unnest($3::uuid[], $4::uuid[]) AS ids (first, last)
       CROSS JOIN LATERAL (
         SELECT * FROM telemetry_raw
@@ -134,12 +136,15 @@ async def samples(connection: Connection, *, tenant_id: str, stream_id: UUID, sp
     )
     numbers: dict[Channel, int] = {}
     channels = [Channel(metric=row["metric_type"], unit=row["unit"], sensor=row["sensor"]) for row in rows]
+    device_us = [to_us(row["device_at"]) for row in rows]
+    occurred_us = [to_us(row["occurred_at"]) for row in rows]
     return SampleRows(
         seq=[row["seq"] for row in rows],
-        t=[to_us(row["occurred_at"]) for row in rows],
+        t=device_us,
         c=[numbers.setdefault(channel, len(numbers)) for channel in channels],
         v=[row["metric_value"] for row in rows],
         channels=list(numbers),
+        occurred_us=UNSET if occurred_us == device_us else occurred_us,
     )
 
 

@@ -82,7 +82,8 @@ def content_routes(pool: Pool, guards: Sequence[Any]) -> list[Any]:
     ) -> SampleRows:
         """Samples as they are stored, in columns, in the order of their sequences: of one block of 4,096, both ends included.
 
-        `t` is microseconds since the epoch, `c` indexes `channels`. Sequences that have no row here are left out.
+        `t` is microseconds since the epoch on the device's clock, `c` indexes `channels`. `occurred_us` is there where times were
+        corrected. Sequences that have no row here are left out.
         """
         if first_seq > last_seq:
             raise refused("`first_seq` is above `last_seq`")

@@ -24,4 +24,4 @@ def delay_histogram(name: str, way: str, registry: CollectorRegistry) -> Histogr
 def last_sample(item: StreamBatch | SingleReading) -> tuple[Lane, datetime]:
     if isinstance(item, SingleReading):
         return "live", item.occurred_at
-    return item.batch.lane, from_us(item.batch.t[-1])
+    return item.batch.lane, from_us(item.batch.occurred_us[-1])

@@ -1,17 +1,19 @@
 """Samples as the bytes of PostgreSQL's binary COPY: the same rows that `samples.row_of` makes of a single reading.
 
-Eleven of a row's fourteen columns are the same for all samples of a channel in a batch, so their bytes are made once, and a
-sample costs one call that puts its own four numbers between them. Frozen by PostgreSQL: a row is its number of columns, then
+Eleven of a row's fifteen columns are the same for all samples of a channel in a batch, so their bytes are made once, and a
+sample costs one call that puts its own four numbers between them. Only where times were corrected there is a fifth, at the end:
+the time on the device's clock. Frozen by PostgreSQL: a row is its number of columns, then
 each column's length and value, in network order; times count microseconds from the year 2000.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import chain
 from struct import Struct
 from uuid import UUID
 
-from farmiq.contracts.telemetry import Channel
+from farmiq.contracts.telemetry import TIME_QUALITY_CORRECTED, Channel, TelemetryBatch
 from farmiq.contracts.timestamps import to_us
 from farmiq.kit.ids import LOW_64, RUN_BITS, RUN_MASK, sample_ids_of
 from farmiq.timeseries.coverage import Span, runs_of
@@ -42,14 +44,21 @@ def _rows_of_run(item: StreamBatch, span: Span, ingested_at: datetime) -> bytes:
     packers = _packers(item, run_id >> 64, ingested_at)
     id_low = run_id & LOW_64
     first, end = span[0] - batch.seq0, span[1] - batch.seq0
-    return b"".join(
-        [
-            packers[channel](id_low | seq & RUN_MASK, at_us - _YEAR_2000_US, value, seq)
-            for seq, channel, at_us, value in zip(
-                range(*span), batch.c[first:end], batch.t[first:end], batch.v[first:end], strict=True
-            )
-        ]
-    )
+    times = batch.occurred_us
+    rows = [
+        packers[channel](id_low | seq & RUN_MASK, at_us - _YEAR_2000_US, value, seq)
+        for seq, channel, at_us, value in zip(
+            range(*span), batch.c[first:end], times[first:end], batch.v[first:end], strict=True
+        )
+    ]
+    if is_corrected(batch):
+        device_times = [_EIGHT_BYTES + _BIGINT.pack(at_us - _YEAR_2000_US) for at_us in batch.t[first:end]]
+        return b"".join(chain.from_iterable(zip(rows, device_times, strict=True)))
+    return b"".join(rows)
+
+
+def is_corrected(batch: TelemetryBatch) -> bool:
+    return isinstance(batch.time_correction, list)
 
 
 async def as_copy(rows: Iterable[bytes]) -> AsyncIterator[bytes]:
@@ -65,7 +74,9 @@ def _packers(item: StreamBatch, id_high: int, ingested_at: datetime) -> list[Pac
     before_id = _COUNT.pack(len(COLUMNS)) + _LENGTH.pack(16) + id_high.to_bytes(8, "big")
     before_time = _texts(origin.tenant_id, origin.farm_id, origin.barn_id, origin.device_id) + _EIGHT_BYTES
     before_seq = _time(ingested_at) + _uuid(batch.stream_id) + _EIGHT_BYTES
-    last = _LENGTH.pack(2) + _SMALLINT.pack(batch.time_quality)
+    is_fixed = is_corrected(batch)
+    quality = TIME_QUALITY_CORRECTED if is_fixed else batch.time_quality
+    last = _LENGTH.pack(2) + _SMALLINT.pack(quality) + (b"" if is_fixed else _NULL)
     return [_packer(before_id, before_time, before_seq, last, *_of_channel(channel)) for channel in batch.channels]
 
 

@@ -13,7 +13,7 @@ from farmiq.timeseries.paging import AfterReading
 SCANNED_ROWS_MAX = 50_000
 
 _COLUMNS = """id, farm_id, barn_id, device_id, occurred_at, metric_type, metric_value, unit, sensor, stream_id, seq,
-           time_quality, ingested_at"""
+           time_quality, ingested_at, device_occurred_at"""
 # The first page begins before the smallest id at the end of the range, so one form serves every page and its plan holds
 # whether or not PostgreSQL looks at the values. The bound on occurred_at alone is what leaves out whole partitions.
 _NEWEST = f"""
@@ -36,6 +36,8 @@ SMALLEST_ID = UUID(int=0)
 
 
 class ReadingRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`device_occurred_at` is there where the time was corrected: what the device's own clock said."""
+
     id: UUID
     farm_id: str
     barn_id: str
@@ -49,6 +51,7 @@ class ReadingRow(msgspec.Struct, frozen=True, omit_defaults=True):
     seq: int | None
     time_quality: int | None
     ingested_at: datetime
+    device_occurred_at: datetime | None = None
 
 
 class Readings(msgspec.Struct, frozen=True):

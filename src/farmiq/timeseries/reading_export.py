@@ -18,6 +18,7 @@ COLUMNS: Final = (
     Column("device_id", "text"), Column("occurred_at", "time"), Column("metric_type", "text"),
     Column("metric_value", "float"), Column("unit", "text"), Column("sensor", "text"), Column("stream_id", "uuid"),
     Column("seq", "int"), Column("time_quality", "int"), Column("ingested_at", "time"),
+    Column("device_occurred_at", "time"),
 )  # fmt: skip
 
 # A metric that is measured once an hour is looked for among all samples. A page is one stretch of them, of which few or none

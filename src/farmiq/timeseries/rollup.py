@@ -48,7 +48,7 @@ def tally_batch(item: StreamBatch, span: Span, into: dict[Bucket, Tally]) -> Non
     first, end = span[0] - batch.seq0, span[1] - batch.seq0
     # A key of two small numbers while there are many, the bucket's full name once for each minute.
     values: dict[tuple[int, int], list[float]] = {}
-    for channel, at_us, value in zip(batch.c[first:end], batch.t[first:end], batch.v[first:end], strict=True):
+    for channel, at_us, value in zip(batch.c[first:end], batch.occurred_us[first:end], batch.v[first:end], strict=True):
         key = (channel, at_us - at_us % minute)
         if key in values:
             values[key].append(value)

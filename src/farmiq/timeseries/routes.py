@@ -34,7 +34,7 @@ from farmiq.timeseries.parameters import (
     time_range,
 )
 from farmiq.timeseries.reading_export import COLUMNS, Wanted, reading_pages
-from farmiq.timeseries.record_routes import loss_record_routes
+from farmiq.timeseries.record_routes import measured_record_routes
 from farmiq.timeseries.span_routes import span_routes
 from farmiq.timeseries.stream_routes import stream_routes
 from farmiq.timeseries.summary_routes import summary_routes
@@ -86,7 +86,7 @@ def measurement_routes(
         *summary_routes(pool, guards),
         *account_routes(pool, guards, admin_guards),
         *content_routes(pool, guards),
-        *loss_record_routes(pool, guards),
+        *measured_record_routes(pool, guards),
     ]
 
 

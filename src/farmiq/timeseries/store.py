@@ -80,7 +80,8 @@ _LOSS_KNOWN = """
 _READING = f"""
     INSERT INTO telemetry_raw ({", ".join(COLUMNS)})
     SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::text[],
-                         $8::float8[], $9::text[], $10::timestamptz[], $11::uuid[], $12::bigint[], $13::text[], $14::smallint[])
+                         $8::float8[], $9::text[], $10::timestamptz[], $11::uuid[], $12::bigint[], $13::text[], $14::smallint[],
+                         $15::timestamptz[])
     ON CONFLICT DO NOTHING
     RETURNING tenant_id, id, occurred_at
 """  # noqa: S608 - the names are our own constants

@@ -18,12 +18,13 @@ _COUNTED: Final = """
       FROM telemetry_raw WHERE tenant_id = $1 AND device_id = ANY ($2::text[])
      GROUP BY device_id, stream_id
 """
+_DEVICES_OF: Final = "SELECT stream_id, device_id FROM streams WHERE tenant_id = $1 AND device_id = ANY ($2::text[])"
 # Runs of sequences: within one, the distance between a sequence and its place in the order stays the same. This sorts on disk
 # where an aggregate of ranges would hold a stream in memory.
 _RUNS: Final = """
     SELECT stream_id, min(seq) AS first_seq, max(seq) + 1 AS end_seq
       FROM (SELECT stream_id, seq, seq - row_number() OVER (PARTITION BY stream_id ORDER BY seq) AS run
-              FROM (SELECT DISTINCT stream_id, seq FROM telemetry_raw
+              FROM (SELECT DISTINCT stream_id, seq FROM telemetry_raw JOIN streams USING (tenant_id, stream_id, device_id)
                      WHERE tenant_id = $1 AND device_id = ANY ($2::text[]) AND stream_id = ANY ($3::uuid[])) AS sequences
            ) AS placed
      GROUP BY stream_id, run
@@ -57,7 +58,11 @@ async def stored_rows(
     is_exact: bool,
     timeout_seconds: float | None = None,
 ) -> CountedRows:
-    """Of these devices, whose streams have `received`. Two statements: the caller holds one snapshot for both."""
+    """Of these devices, whose streams have `received`. A row of a stream under another device's name is none of its rows. Several
+    statements: the caller holds one snapshot for all."""
+    device_of = {
+        row["stream_id"]: row["device_id"] for row in await connection.fetch(_DEVICES_OF, tenant_id, device_ids)
+    }
     counted: dict[UUID, int] = {}
     single: dict[str, int] = {}
     doubtful: list[UUID] = []
@@ -66,6 +71,8 @@ async def stored_rows(
             single[row["device_id"]] = row["rows"]
             continue
         stream_id = row["stream_id"]
+        if device_of.get(stream_id) not in (None, row["device_id"]):
+            continue
         counted[stream_id] = counted.get(stream_id, 0) + row["rows"]
         if is_exact or (row["rows"], int(row["seq_sum"])) != expected_of(received.get(stream_id, ())):
             doubtful.append(stream_id)

@@ -15,8 +15,9 @@ _PLACE: Final = "tenant_id, farm_id, barn_id, device_id"
 
 # $2: the disk was set back, so that sequences are no longer the numbers of the samples; their values are.
 SAMPLES: Final = """
-    SELECT CASE WHEN $2 THEN metric_value::bigint ELSE seq END AS number, metric_value, sensor, occurred_at, metric_type, unit,
-           time_quality, tenant_id, farm_id, barn_id, device_id, ingested_at
+    SELECT CASE WHEN $2 THEN metric_value::bigint ELSE seq END AS number, metric_value, sensor,
+           coalesce(device_occurred_at, occurred_at) AS occurred_at, metric_type, unit, time_quality, tenant_id, farm_id, barn_id,
+           device_id, ingested_at
       FROM telemetry_raw WHERE device_id = $1 AND stream_id IS NOT NULL ORDER BY number
 """
 # By how much the sequences of a stream lie behind the numbers of its samples, just before a sequence.

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from farmiq.audit import answers, content
 from farmiq.audit.content import DeviceContent, Tiers, read_content
-from farmiq.audit.devices import DeviceReading, Situation, balance_device
+from farmiq.audit.device_reading import DeviceReading, Situation
+from farmiq.audit.devices import balance_device
 from farmiq.audit.findings import Finding
 from farmiq.audit.streams import BusRoom
 from farmiq.console.neighbours import Neighbours

@@ -1,6 +1,6 @@
 """Weights, results of models and losses that say something else in the cloud than at the edge are found and named."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -10,16 +10,16 @@ import pytest
 import pytest_asyncio
 
 from farmiq.audit.findings import Finding
-from farmiq.audit.records import CLOUD, KINDS, balance_records, read_records
+from farmiq.audit.records import CLOUD, KINDS, Asked, balance_records, read_records
 from farmiq.audit.streams import BusRoom
 from farmiq.console.neighbours import Neighbours
 from farmiq.edge.vision_inference.store import RESULTS
-from farmiq.edge.weighvision_session.questions import RECORDED_WEIGHTS
+from farmiq.edge.weighvision_session.questions import CAPTURED_IMAGES, RECORDED_WEIGHTS
 from farmiq.kit.http_server import require_bearer, serve_http
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.postgres import Pool
 from farmiq.kit.settings import HttpSettings, load
-from farmiq.timeseries.record_routes import loss_record_routes, record_routes
+from farmiq.timeseries.record_routes import measured_record_routes, record_routes
 from support.cloud_queries import cloud_api
 from support.query_api import TOKEN
 from support.service_process import running
@@ -57,14 +57,17 @@ class Records:
         self.neighbours = neighbours
         self.notes: list[str] = []
 
-    async def findings(self, waiting: Mapping[str, int] | None = None, bus: int = 0) -> list[Finding]:
+    async def findings(
+        self, waiting: Collection[UUID] = (), recent: Collection[UUID] = (), bus: int = 0
+    ) -> list[Finding]:
         query = {
             "tenant_id": "demo",
             "device_id": None,
             "from": (DAY - timedelta(days=9)).isoformat(),
             "to": (DAY + timedelta(days=9)).isoformat(),
         }
-        readings = await read_records(self.neighbours, query, ["node-1"], waiting or {}, self.notes)
+        asked = Asked(query, {"node-1": DAY - timedelta(days=8), "station-1": None}, DAY + timedelta(days=9))
+        readings = await read_records(self.neighbours, asked, frozenset(waiting), frozenset(recent), self.notes)
         return balance_records("demo", readings, BusRoom(bus))
 
 
@@ -83,8 +86,10 @@ async def records(edge_pool: Pool, cloud_pool: Pool, cloud_url: str) -> AsyncIte
     async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
         guards = [require_bearer(TOKEN)]
         handlers: list[Any] = [
-            *loss_record_routes(edge_pool, guards),
-            *record_routes(edge_pool, guards, {"weights": RECORDED_WEIGHTS, "results": RESULTS}),
+            *measured_record_routes(edge_pool, guards),
+            *record_routes(
+                edge_pool, guards, {"weights": RECORDED_WEIGHTS, "results": RESULTS, "images": CAPTURED_IMAGES}
+            ),
         ]
         await serve_http(life, load(HttpSettings, environ), handlers)
 
@@ -93,7 +98,7 @@ async def records(edge_pool: Pool, cloud_pool: Pool, cloud_url: str) -> AsyncIte
         cloud_api(cloud_url) as cloud,
         aiohttp.ClientSession() as session,
     ):
-        addresses = {kind.edge: url for kind in KINDS} | {CLOUD: cloud._url}
+        addresses = {kind.source: url for kind in KINDS} | {CLOUD: cloud._url}
         yield Records(edge_pool, cloud_pool, Neighbours(session, addresses, {"edge": TOKEN, "cloud": TOKEN}))
 
 
@@ -134,9 +139,12 @@ async def test_what_the_cloud_lacks_is_missing_unless_it_can_be_on_its_way(recor
     await records.cloud.execute("DELETE FROM recorded_weights")
     (finding,) = await records.findings()
     assert (finding.kind, finding.subject, finding.device_id) == ("record_missing", str(WEIGHED), "station-1")
-    assert await records.findings({"weighvision.weight.recorded": 1}) == []
-    assert await records.findings(bus=1) == []
-    assert len(await records.findings({"telemetry.loss": 1})) == 1
+    assert await records.findings([WEIGHED]) == []
+    assert await records.findings(recent=[WEIGHED], bus=1) == []
+    assert len(await records.findings([SEEN])) == 1
+    assert len(await records.findings(recent=[WEIGHED])) == 1
+    assert len(await records.findings(recent=[SEEN], bus=1)) == 1
+    assert len(await records.findings(bus=1)) == 1
 
 
 async def test_a_loss_that_only_the_cloud_has_of_a_device_of_the_edge_is_named(records: Records) -> None:
@@ -161,6 +169,4 @@ async def test_a_service_that_is_not_known_here_is_told_and_the_others_are_compa
     async with aiohttp.ClientSession() as session:
         records.neighbours = Neighbours(session, addresses, {"edge": TOKEN, "cloud": TOKEN})
         assert [one.kind for one in await records.findings()] == ["record_differs"]
-    assert records.notes == [
-        "Each result of a model was not compared between the tiers: edge-vision-inference does not offer it."
-    ]
+    assert records.notes == ["Each result of a model was not compared: edge-vision-inference does not offer it."]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
 
-from farmiq.contracts.ack import DeviceAck, EventAck
+from farmiq.contracts.ack import DeviceAck, EventAck, TimeResponse
 from farmiq.contracts.decoding import decode, encode
 from farmiq.contracts.envelope import MqttEnvelope, payload_of
 from farmiq.contracts.status import DeviceStatus
@@ -136,6 +136,7 @@ class Edge:
         self.batches: list[TelemetryBatch] = []
         self.losses: list[tuple[UUID, TelemetryLoss]] = []
         self.states: list[DeviceStatus] = []
+        self.time_quality: int | None = None  # None: an edge that knows no time requests
 
     @classmethod
     @asynccontextmanager
@@ -155,7 +156,15 @@ class Edge:
             for message in messages:
                 envelope = decode(MqttEnvelope, message.payload, max_bytes=1 << 20)
                 self._take(envelope)
+                await self._respond_time(envelope)
             self._mqtt.acknowledge(messages)
+
+    async def _respond_time(self, envelope: MqttEnvelope) -> None:
+        status = payload_of(envelope)
+        if isinstance(status, DeviceStatus) and status.time_request and self.time_quality is not None:
+            now = datetime.now(UTC)
+            response = TimeResponse(event_id=envelope.event_id, received_at=now, quality=self.time_quality)
+            await self._mqtt.publish("iot/node-1/ack", encode(DeviceAck(epoch=UUID(int=501), ts=now, time=response)))
 
     def _take(self, envelope: MqttEnvelope) -> None:
         match payload_of(envelope):

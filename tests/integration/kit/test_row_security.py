@@ -21,7 +21,6 @@ KEPT_BY_SERVICES = {
     "session_owners": "which edge a weigh session belongs to; only ingestion reads it",
     "stream_boots": "what batches are compared with; only the gateway reads it",
     "sync_batches": "the forwarder's reports; no route shows them",
-    "telemetry_agg_unsent": "a list of work",
 }
 """Tables with tenants that no request reads: row-level security without a policy, so that only the owner sees rows."""
 WITHOUT_TENANT = {
@@ -33,6 +32,7 @@ WITHOUT_TENANT = {
     "device_owners_version": "one number for the tier",
     "drains": "whether the cloud takes events",
     "edge_identity": "one row for the tier",
+    "empty_bus_queues": "one row for each service",
     "edge_tokens": "credentials, read by the guard before a tenant is known",
     "edges": "which tenants an edge may speak for, read by the guard",
     "job_runs": "housekeeping",

@@ -37,7 +37,7 @@ async def test_packed_rows_are_read_back_as_the_samples_that_they_were(any_pool:
         (
             sample_id("demo", stream_id, 41 + number), "demo", "farm-1", "barn-1", "node-1", from_us(TIMES[number]),
             CHANNELS[number % 3].metric, VALUES[number], CHANNELS[number % 3].unit or None, NOW, stream_id, 41 + number,
-            CHANNELS[number % 3].sensor, 255,
+            CHANNELS[number % 3].sensor, 255, None,
         )
         for number in numbers
     ]  # fmt: skip

@@ -119,9 +119,7 @@ async def test_a_tier_of_an_earlier_release_has_no_digests_and_nothing_is_called
         "edge-telemetry-timeseries has no digests of content yet, so contents of demo were not compared: update it."
         in (verdict.notes)
     )
-    assert "Each declared loss was not compared between the tiers: edge-telemetry-timeseries does not offer it." in (
-        verdict.notes
-    )
+    assert "Each declared loss was not compared: edge-telemetry-timeseries does not offer it." in (verdict.notes)
 
 
 async def test_an_edge_of_an_earlier_release_does_not_tell_what_is_held_and_is_audited_all_the_same() -> None:

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from farmiq.audit.balance import DeadLetters, Reading, TenantReading, balance, with_more
-from farmiq.audit.devices import DeviceReading, Situation
+from farmiq.audit.device_reading import DeviceReading, Situation
 from farmiq.audit.findings import WORDS, Finding, found, lasting
 from farmiq.audit.rounds import PAUSES_SECONDS, look_until_sure
 from farmiq.audit.streams import NodeAccount, Packs, Place
@@ -85,7 +85,9 @@ async def test_what_is_missing_each_time_is_missing_and_only_that() -> None:
 def test_a_message_on_the_bus_explains_what_it_can_hold_and_only_once() -> None:
     known = replace(reading(61, [], 10_061, 10_061), bus_messages=1)
     (tenant,) = known.tenants
-    both = [*tenant.devices, replace(tenant.devices[0], device_id="node-2")]
+    packs = {STREAM: Packs(recent=[(61, 5061), (5061, 10_061)])}
+    device = replace(tenant.devices[0], packs=packs)
+    both = [device, replace(device, device_id="node-2")]
     verdict = balance(replace(known, tenants=[replace(tenant, devices=both)]))
     assert (verdict.balanced, verdict.in_flight_at, verdict.unexplained) == (False, {"cloud_bus": 5000}, 15_000)
 

@@ -7,7 +7,8 @@ from uuid import UUID
 import pytest
 from msgspec.structs import replace
 
-from farmiq.audit.devices import DeviceBalance, DeviceReading, Situation, balance_device
+from farmiq.audit.device_reading import DeviceReading, Situation
+from farmiq.audit.devices import DeviceBalance, balance_device
 from farmiq.audit.streams import BusRoom, NodeAccount, Packs
 from farmiq.timeseries.accounts import DeviceAccount, StreamAccount
 from farmiq.timeseries.hours import HourRow
@@ -107,10 +108,12 @@ def test_single_readings_are_stored_on_their_way_given_up_or_missing() -> None:
     assert (dead.dead_lettered, kinds(dead)) == (1, {"dead_letter": 1})
     gone = judged(edge=edge, cloud=cloud, single_waiting=4)
     assert (gone.missing, kinds(gone)) == (2, {"single_missing": 2})
-    on_bus = judged(bus_messages=2, edge=edge, cloud=cloud, single_waiting=4)
+    on_bus = judged(bus_messages=2, edge=edge, cloud=cloud, single_waiting=4, single_recent=9)
     assert (on_bus.in_flight, on_bus.findings) == ({"edge_outbox": 4, "cloud_bus": 2}, [])
-    crowded = judged(bus_messages=1, edge=edge, cloud=cloud, single_waiting=4)
+    crowded = judged(bus_messages=1, edge=edge, cloud=cloud, single_waiting=4, single_recent=9)
     assert (crowded.in_flight["cloud_bus"], kinds(crowded)) == (1, {"single_missing": 1})
+    older = judged(bus_messages=9, edge=edge, cloud=cloud, single_waiting=4)
+    assert kinds(older) == {"single_missing": 2}
     assert kinds(judged(edge=cloud, cloud=edge))["single_surplus"] == 6
 
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from farmiq.audit.balance import settled
 from farmiq.audit.device_hours import Hour, explained, hours_of
-from farmiq.audit.devices import DeviceReading, Situation, balance_device
+from farmiq.audit.device_reading import DeviceReading, Situation
+from farmiq.audit.devices import balance_device
 from farmiq.audit.streams import BusRoom, Packs, Place
 from farmiq.timeseries.accounts import DeviceAccount, StreamAccount
 from farmiq.timeseries.hours import HourRow

@@ -47,7 +47,7 @@ async def test_every_page_of_a_long_outage_is_read() -> None:
     )
     found = await outbox(cast("Neighbours", pages), "demo", AT)
     assert pages.after == [None, UUID(int=1), UUID(int=2)]
-    assert found.packs == {STREAM: Packs([(1, 21)], [(31, 41)])}
+    assert found.packs() == {STREAM: Packs([(1, 21)], [(31, 41)])}
     assert found.singles == {("node-1", False): 2}
     assert found.old_singles == {"node-1": 1}
     assert found.sessions == {UUID(int=3)}

@@ -8,7 +8,7 @@ import pytest
 from msgspec import Struct
 
 from farmiq.audit.balance import Balance, Reading, TenantReading
-from farmiq.audit.devices import DeviceReading, Situation
+from farmiq.audit.device_reading import DeviceReading, Situation
 from farmiq.audit.rounds import PAUSES_SECONDS, look_until_sure
 from farmiq.timeseries.accounts import DeviceAccount
 from farmiq.timeseries.hours import HourRow

@@ -85,18 +85,71 @@ CASES = {
         in_flight={"edge_outbox": 25, "node_spool": 15},
     ),
     "taken by the cloud's entrance and still on the bus": Case(
-        replace(READING, packs=Packs(waiting=[(71, 81)])),
+        replace(READING, packs=Packs(waiting=[(71, 81)], recent=[(55, 66), (66, 71)])),
         60,
         in_flight={"edge_outbox": 10, "cloud_bus": 10, "node_spool": 20},
         bus_messages=3,
     ),
     "more than the one message on the bus can hold": Case(
-        StreamReading(STREAM, edge=TierCoverage([(1, 100_061)]), cloud=TierCoverage([(1, 61)])),
+        StreamReading(
+            STREAM,
+            edge=TierCoverage([(1, 161)]),
+            packs=Packs(recent=[(61, 81), (81, 121), (121, 161)]),
+            cloud=TierCoverage([(1, 61)]),
+        ),
         60,
-        in_flight={"cloud_bus": 5000},
-        missing={"lost_after_edge": [(61, 95_061)]},
-        captured=100_060,
+        in_flight={"cloud_bus": 40},
+        missing={"lost_after_edge": [(61, 121)]},
+        captured=160,
         bus_messages=1,
+    ),
+    "a hole that is older than every message on the bus (promise-cloud 4)": Case(
+        StreamReading(
+            STREAM,
+            edge=TierCoverage([(1, 1_000_001)]),
+            packs=Packs(recent=[(999_501, 1_000_001)]),
+            cloud=TierCoverage([(1, 100_001), (104_001, 1_000_001)]),
+        ),
+        996_000,
+        missing={"lost_after_edge": [(100_001, 104_001)]},
+        captured=1_000_000,
+        bus_messages=1,
+    ),
+    "what a person discarded in the cloud is declared there": Case(
+        replace(READING, packs=Packs(waiting=[(71, 81)]), cloud=TierCoverage([(1, 61)], [(61, 71)])),
+        60,
+        lost=10,
+        in_flight={"edge_outbox": 10, "node_spool": 20},
+    ),
+    "a loss that the cloud was never told of": Case(
+        replace(
+            READING,
+            node=NodeAccount(100, 80, [(41, 101)], lost=[(21, 31)]),
+            edge=TierCoverage([(1, 21), (31, 81)], [(21, 31)]),
+            cloud=TierCoverage([(1, 21), (31, 61)]),
+        ),
+        50,
+        lost=10,
+        in_flight=ON_THE_WAY,
+        disagreements={"loss_not_in_cloud": [(21, 31)]},
+    ),
+    "a loss that the edge took over and has no record of": Case(
+        replace(READING, node=NodeAccount(100, 80, [(91, 101)], lost=[(81, 91)], lost_acked=[(81, 91)])),
+        60,
+        lost=10,
+        in_flight={"edge_outbox": 20, "node_spool": 10},
+        disagreements={"loss_not_at_edge": [(81, 91)]},
+    ),
+    "a loss of which the outbox has to tell": Case(
+        replace(
+            READING,
+            edge=TierCoverage([(1, 21), (31, 81)], [(21, 31)]),
+            packs=Packs(waiting=[(61, 81)], has_losses=True),
+            cloud=TierCoverage([(1, 21), (31, 61)]),
+        ),
+        50,
+        lost=10,
+        in_flight=ON_THE_WAY,
     ),
     "taken by the cloud's entrance and nowhere": Case(
         replace(READING, packs=Packs(waiting=[(71, 81)])),
@@ -205,7 +258,9 @@ def test_wherever_each_sample_is_the_audit_finds_just_that(places: list[str]) ->
         STREAM,
         NodeAccount(len(places), 0, spans("node"), lost=spans("declared")),
         TierCoverage(spans("cloud", "bus", "outbox", "dead")),
-        Packs(spans("outbox"), spans("dead")),
+        Packs(
+            spans("outbox"), spans("dead"), [(seq, seq + 1) for first, end in spans("bus") for seq in range(first, end)]
+        ),
         TierCoverage(spans("cloud")),
     )
     found = balance_stream(reading, BusRoom(places.count("bus")))

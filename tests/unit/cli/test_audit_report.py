@@ -69,7 +69,10 @@ def test_a_finding_says_which_sequences_where_they_were_seen_and_what_helps() ->
     assert first == f"✗ node-1: 12, sequences 100 to 111 of stream {UUID(int=5)}"
     assert what.strip() == GAP.what
     assert seen == "  last seen: in the edge's database, and taken by cloud-ingestion"
-    assert fix == "  do this: farmiq dlq ls --service cloud-telemetry-service"
+    assert fix == (
+        "  do this: farmiq dlq ls --service cloud-telemetry-service; "
+        "if nothing is there, farmiq cloud resend --since TIME --yes"
+    )
 
 
 def test_people_see_the_hours_that_are_not_all_in_the_cloud(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,15 +6,16 @@ from pathlib import Path
 import pytest
 
 from farmiq.contracts.timestamps import to_us
-from farmiq.device.node_agent.stamps import Stamps, boottime_us
-from farmiq.device.node_agent.time_quality import (
+from farmiq.device.boot import boottime_us
+from farmiq.device.node_agent.stamps import Stamps
+from farmiq.kit.clock import Clock
+from farmiq.kit.time_quality import (
     HOLDOVER,
     SYNCHRONISED,
     UNKNOWN,
     TimeQuality,
     kernel_clock_is_disciplined,
 )
-from farmiq.kit.clock import Clock
 
 
 class Kernel:

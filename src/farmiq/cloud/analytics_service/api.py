@@ -26,11 +26,12 @@ from farmiq.cloud.analytics_service.result_files import ANOMALY_COLUMNS, KPI_COL
 from farmiq.contracts.ids import ID_PATTERN
 from farmiq.contracts.timestamps import EARLIEST
 from farmiq.kit.clock import Clock
-from farmiq.kit.postgres import Pool
+from farmiq.kit.postgres import Connection, Pool
 from farmiq.kit.tenant_reads import read_as
 from farmiq.timeseries.export import AnyFormat, Exports, wanted
 from farmiq.timeseries.paging import cursor
 from farmiq.timeseries.parameters import After, AnyDevice, From, Limit, Tenant, To, position, time_range
+from farmiq.timeseries.record_routes import ANALYTICS_HOURS, record_routes
 
 AnyId = Annotated[str | None, QueryParameter(pattern=ID_PATTERN, max_length=64)]
 AnyBatch = Annotated[
@@ -59,9 +60,15 @@ class AnomalyPage(msgspec.Struct, frozen=True):
     next: str | None
 
 
-def routes(pool: Pool, calendar: Calendar, guards: Sequence[Any], clock: Clock) -> list[Any]:
+def routes(pool: Pool, calendar: Calendar, guards: Sequence[Any], clock: Clock, hours_days: int) -> list[Any]:
+    """`hours_days`: how long hours are kept."""
     exports = Exports(clock)
+
+    async def kept_since(_connection: Connection) -> datetime:
+        return clock.now() - timedelta(days=hours_days)
+
     return [
+        *record_routes(pool, guards, {"hours": ANALYTICS_HOURS}, kept_since),
         kpi_route(pool, calendar, guards, clock, exports),
         anomaly_route(pool, calendar, guards, clock, exports),
     ]

@@ -182,12 +182,13 @@ def _of_session(origin: Origin, envelope: BusEnvelope, told: object) -> SessionF
 
 def _newest(origin: Origin, pack: TelemetryBatchIngested, received_at: datetime) -> tuple[HeardFact, ...]:
     """The last sample of each channel: of the largest time and, where two have the same, of the larger value."""
-    channel, at_us, value = np.array(pack.c), np.array(pack.t), np.array(pack.v)
+    times = pack.occurred_us
+    channel, at_us, value = np.array(pack.c), np.array(times), np.array(pack.v)
     order = np.lexsort((value, at_us, channel))
     is_last = np.append(np.diff(channel[order]) != 0, True)
     heard = []
     for index in order[is_last].tolist():
-        at, named = from_us(pack.t[index]), pack.channels[pack.c[index]]
+        at, named = from_us(times[index]), pack.channels[pack.c[index]]
         if at <= received_at + AHEAD_MAX:
             heard.append(HeardFact(origin, named.metric, named.sensor or "", named.unit, at, pack.v[index]))
     return tuple(heard)

@@ -59,4 +59,6 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
             group.create_task(
                 life.until_stopped(keep_jobs(life, pool, housekeeping, instance_id(life.service, environ)))
             )
-            group.create_task(serve_http(life, settings, routes(pool, rules.calendar, guards, life.clock)))
+            group.create_task(
+                serve_http(life, settings, routes(pool, rules.calendar, guards, life.clock, retention_days))
+            )

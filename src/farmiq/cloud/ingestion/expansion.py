@@ -67,7 +67,7 @@ def message_of(envelope: BusEnvelope, pack: TelemetryBatchIngested, place: int) 
         farm_id=envelope.farm_id,
         barn_id=envelope.barn_id,
         device_id=envelope.device_id,
-        occurred_at=from_us(pack.t[place]),
+        occurred_at=from_us(pack.occurred_us[place]),
         trace_id=envelope.trace_id,
     )
     headers = {"x-trace-id": envelope.trace_id, EXPANDED_HEADER: str(envelope.event_id)}

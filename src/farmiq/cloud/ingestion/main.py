@@ -1,10 +1,11 @@
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from farmiq.cloud import drain
 from farmiq.cloud.ingestion.api import routes
-from farmiq.cloud.ingestion.bus_routes import bus_routes
+from farmiq.cloud.ingestion.bus_routes import bus_routes, note_empty_queues
 from farmiq.cloud.ingestion.counters import Counters
 from farmiq.cloud.ingestion.dead_letter_routes import dead_letter_routes
 from farmiq.cloud.ingestion.jobs import jobs
@@ -53,6 +54,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
                     life.until_stopped(keep_jobs(life, pool, housekeeping, instance_id(life.service, environ)))
                 )
                 group.create_task(life.until_stopped(keep_sampling(life, pool, counters.sample)))
+                group.create_task(life.until_stopped(keep_sampling(life, pool, partial(note_empty_queues, publisher))))
                 group.create_task(
                     serve_http(
                         life,

@@ -14,13 +14,15 @@ from msgspec import Struct
 from farmiq.cloud.media_store.announcements import Announcement
 from farmiq.cloud.media_store.picture import Picture
 from farmiq.contracts.media import CloudPresignRequest, ObjectName
-from farmiq.kit.day_digests import Digested
+from farmiq.kit.day_digests import PICTURE_CONTENT, Digested
 from farmiq.kit.object_inventory import Expected
 from farmiq.kit.postgres import Connection
 from farmiq.kit.s3 import Digest
 
 LOCK_SECONDS: Final = 5
-DIGESTED: Final = Digested("media_objects", at="captured_at", state="state", content="coalesce(sha256, '')")
+DIGESTED: Final = Digested(
+    "media_objects", at="captured_at", state="state", content=PICTURE_CONTENT.format("coalesce(sha256, '')")
+)
 
 _COLUMNS: Final = ", ".join("id AS media_id" if name == "media_id" else name for name in Picture.__struct_fields__)
 _ONE: Final = f"SELECT {_COLUMNS} FROM media_objects WHERE tenant_id = $1 AND id = $2"  # noqa: S608 - our own constants

@@ -105,7 +105,7 @@ def viewer_routes(door: Door, thumbnails: Thumbnails, guard: Guard) -> list[Any]
     async def media_days(
         tenant_id: Tenant, device_id: AnyDevice = None, since: From = None, until: To = None
     ) -> DayDigests:
-        """How many pictures were taken on each day, by device and state, with a digest of their checksums: to compare tiers."""
+        """How many pictures were taken on each day, by device and state, with a digest of what they are: to compare tiers."""
         async with read_as(door.pool, tenant_id) as connection:
             return await store.DIGESTED.days(connection, tenant_id, device_id, *time_range(since, until))
 

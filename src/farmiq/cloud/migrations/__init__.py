@@ -25,7 +25,9 @@
 | `0025_service_roles` | `writer_role()`, `write_as()`, `drop_partition()`; who may write what is in `writers.py` |
 | `0026_edge_answers` | `edge_answers`, `edge_answer_marks` |
 | `0028_believed_clock` | how far each job believes the clock, in `job_runs` |
+| `0029_device_times` | the time on the device's clock, in `telemetry_raw` |
 | `0030_discards` | who declared a loss and why, in `stream_losses`, `station_losses` and `dead_letter_actions` |
+| `0031_audited` | `empty_bus_queues`; reading of `telemetry_agg_unsent`; an index of single readings in `telemetry_raw` |
 
 Upgrades only, never back: a downgrade would drop columns and tables with accepted samples in them. What a revision got wrong,
 the next one corrects; what is worse, a backup restores.

@@ -18,8 +18,8 @@ WRITERS: Final[Writers] = {
             "device_owners", "dead_letter_actions", "edge_answers", "streams", "stream_losses", "station_losses",
         ),
         ALL: (
-            "edge_answer_marks", "ingest_dedupe", "ingest_dedupe_default", "held_deliveries", "session_owners",
-            "dead_letters", "discarded_letters",
+            "edge_answer_marks", "empty_bus_queues", "ingest_dedupe", "ingest_dedupe_default", "held_deliveries",
+            "session_owners", "dead_letters", "discarded_letters",
         ),
     },
     "cloud-telemetry-service": {

@@ -50,6 +50,8 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
                 )
                 losses = partial(sample_losses, totals=LossTotals(life.registry))
                 group.create_task(life.until_stopped(keep_sampling(life, pool, losses)))
-                group.create_task(serve_http(life, settings, routes(pool, settings.admin_token, life.clock)))
+                group.create_task(
+                    serve_http(life, settings, routes(pool, settings.admin_token, life.clock, settings.announced))
+                )
         finally:
             await publisher.stop()

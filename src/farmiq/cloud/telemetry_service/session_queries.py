@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 
 from farmiq.contracts.timestamps import Timestamp
-from farmiq.kit.day_digests import RESULT_CONTENT, SESSION_CONTENT, WEIGHT_CONTENT, Digested
+from farmiq.kit.day_digests import IMAGE_CONTENT, RESULT_CONTENT, SESSION_CONTENT, WEIGHT_CONTENT, Digested
 from farmiq.kit.postgres import Connection
 
 Status = Literal["created", "finalized", "cancelled"]
@@ -52,6 +52,12 @@ RECORDED_WEIGHTS: Final = Digested(
     at="occurred_at",
     state="'recorded'",
     content=WEIGHT_CONTENT,
+)
+CAPTURED_IMAGES: Final = Digested(
+    "(SELECT media_id AS id, * FROM captured_images WHERE session_id IS NOT NULL) AS images",
+    at="occurred_at",
+    state="'captured'",
+    content=IMAGE_CONTENT,
 )
 RESULTS: Final = Digested("inference_results", at="occurred_at", state="model_version", content=RESULT_CONTENT)
 SMALLEST_ID: Final = UUID(int=0)

@@ -121,7 +121,12 @@ def session_routes(pool: Pool, guards: Sequence[Any], exports: Exports) -> list[
             raise ApiError(404, "unknown_session", f"This tenant has no session {session_id}")
         return found
 
-    kinds = {"weights": session_queries.RECORDED_WEIGHTS, "results": session_queries.RESULTS}
+    kinds = {
+        "sessions": session_queries.DIGESTED,
+        "weights": session_queries.RECORDED_WEIGHTS,
+        "images": session_queries.CAPTURED_IMAGES,
+        "results": session_queries.RESULTS,
+    }
     return [weigh_sessions, session_days, weigh_session, *record_routes(pool, guards, kinds)]
 
 

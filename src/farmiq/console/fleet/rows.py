@@ -19,6 +19,7 @@ CLOCKS: Final[Mapping[int, tuple[str, str]]] = {
     0: ("warn", "clock not known"),
     1: ("warn", "clock runs on"),
     2: ("good", "clock synchronised"),
+    3: ("good", "clock corrected"),
 }
 
 

@@ -3,8 +3,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from farmiq.device import handover
+from farmiq.device.boot import boot_id
 from farmiq.device.node_agent.backlog import Backlog
-from farmiq.device.node_agent.boot import boot_id
 from farmiq.device.node_agent.delivery import deliver
 from farmiq.device.node_agent.drivers import simulated
 from farmiq.device.node_agent.health import Health
@@ -12,11 +12,11 @@ from farmiq.device.node_agent.sampler import Group, sample
 from farmiq.device.node_agent.sensors_file import Equipment, channel_table, equip, load_sensors
 from farmiq.device.node_agent.settings import AgentSettings
 from farmiq.device.node_agent.stamps import Stamps
-from farmiq.device.node_agent.time_quality import TimeQuality
 from farmiq.kit.clock import Clock
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.logging import get_logger
 from farmiq.kit.settings import load
+from farmiq.kit.time_quality import TimeQuality
 
 log = get_logger(__name__)
 

@@ -1,10 +1,10 @@
 """When a value was read: on the wall, since the start of the machine, and how far the wall clock can be trusted."""
 
-import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 from farmiq.contracts.timestamps import to_us
+from farmiq.device.boot import boottime_us
 from farmiq.kit.clock import Clock
 
 
@@ -12,11 +12,6 @@ class Stamp(NamedTuple):
     wall_us: int
     monotonic_us: int
     quality: int
-
-
-def boottime_us() -> int:
-    """Goes on while the machine sleeps, and no time service moves it."""
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
 
 
 class Stamps:

@@ -1,19 +1,24 @@
 """Frames of the spool, and its losses, as messages for the edge."""
 
+from collections.abc import Callable
 from itertools import takewhile
 from uuid import UUID
+
+from msgspec import UNSET, UnsetType
 
 from farmiq.contracts import event_types, topics
 from farmiq.contracts.decoding import encode
 from farmiq.contracts.envelope import DevicePayload, mqtt_envelope
 from farmiq.contracts.limits import MQTT_MESSAGE_BYTES_MAX
 from farmiq.contracts.status import DeviceStatus
-from farmiq.contracts.telemetry import Channel, Lane, TelemetryBatch, TelemetryLoss
+from farmiq.contracts.telemetry import Channel, Lane, TelemetryBatch, TelemetryLoss, TimeSegment
 from farmiq.contracts.timestamps import from_us
 from farmiq.device.node_forwarder.settings import ForwarderSettings
 from farmiq.kit.clock import Clock
 from farmiq.kit.ids import new_id, new_trace_id
 from farmiq.spool import Loss, Run
+
+Correction = Callable[[Run], list[TimeSegment] | UnsetType]
 
 
 class Messages:
@@ -33,11 +38,11 @@ class Messages:
         self.status_topic = topics.StatusTopic(**place).path
         self.ack_topic = topics.AckTopic(device_id=settings.device_id).path
 
-    def batch(self, run: Run, lane: Lane) -> tuple[bytes, int]:
+    def batch(self, run: Run, lane: Lane, correction: Correction | None = None) -> tuple[bytes, int]:
         """The front of a run as one message that the edge takes, and the last sequence of the spool in it."""
         frames = run.frames
         while True:
-            batch = batch_of(Run(run.header, frames, run.offset), lane)
+            batch = batch_of(Run(run.header, frames, run.offset), lane, correction)
             message = self._envelope(batch, event_types.TELEMETRY_BATCH, new_id())
             if len(message) <= MQTT_MESSAGE_BYTES_MAX or len(frames) == 1:
                 return message, batch.last_seq + run.offset
@@ -47,8 +52,8 @@ class Messages:
         """Under the loss's own id, so that it counts once however often it is sent."""
         return self._envelope(loss_of(loss), event_types.TELEMETRY_LOSS, loss.loss_id)
 
-    def status(self, status: DeviceStatus) -> bytes:
-        return self._envelope(status, event_types.DEVICE_STATUS, new_id())
+    def status(self, status: DeviceStatus, event_id: UUID | None = None) -> bytes:
+        return self._envelope(status, event_types.DEVICE_STATUS, event_id or new_id())
 
     def _envelope(self, payload: DevicePayload, event_type: str, event_id: UUID) -> bytes:
         return encode(
@@ -64,7 +69,7 @@ class Messages:
         )
 
 
-def batch_of(run: Run, lane: Lane) -> TelemetryBatch:
+def batch_of(run: Run, lane: Lane, correction: Correction | None = None) -> TelemetryBatch:
     """A batch has one time quality, so it ends where the quality changes. Only the channels in use are named."""
     quality = run.frames[0].quality
     frames = list(takewhile(lambda frame: frame.quality == quality, run.frames))
@@ -81,6 +86,7 @@ def batch_of(run: Run, lane: Lane) -> TelemetryBatch:
         t=[frame.wall_us for frame in frames],
         c=[index[frame.channel] for frame in frames],
         v=[frame.value for frame in frames],
+        time_correction=UNSET if correction is None else correction(Run(run.header, frames, run.offset)),
     )
 
 

@@ -39,6 +39,7 @@ async def _hear(message: Message, reader: AckReader, recorder: Recorder, lanes: 
     except MalformedMessage as reason:
         log.error("ack_refused", reason=str(reason))  # noqa: TRY400 - an answer to a message, not a crash
         return
+    recorder.node_time.take(ack)
     if ack.stream_id is not None:
         written, known = recorder.spool.stream_id, recorder.spool.acked.epoch
         is_believable = await _is_of_this_spool(_marks(ack), recorder, lanes, publisher)

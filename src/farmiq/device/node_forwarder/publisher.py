@@ -55,7 +55,7 @@ class Publisher:
         self.put_off_code: str | None = None
         self._compared = asyncio.Event()
         self.monotonic = life.clock.monotonic
-        mqtt.on_connect.append(self._start_over)
+        mqtt.on_connect += [self._start_over, recorder.node_time.connected]
 
     @property
     def is_replaying(self) -> bool:
@@ -200,7 +200,12 @@ class Publisher:
         run = await asyncio.to_thread(partial(reader.read, after, limit))
         if run is None:
             return 0, None
-        payload, last_seq = self._messages.batch(run, lane)
+        node_time = self._recorder.node_time
+        if wait_seconds := node_time.wait_seconds(run, is_live=lane == "live"):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait_seconds):
+                    await node_time.settled.wait()
+        payload, last_seq = self._messages.batch(run, lane, node_time.correction)
         try:
             await self._mqtt.publish(self._messages.batch_topic, payload)
         except BrokerAway:

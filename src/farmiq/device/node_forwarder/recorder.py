@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TypeVar
 from uuid import UUID
 
+from farmiq.device.boot import boot_id, boottime_us
 from farmiq.device.handover import Condition, Hello, NotCaptured, Position, Row
+from farmiq.device.node_forwarder.node_time import NodeTime
 from farmiq.device.node_forwarder.settings import ForwarderSettings
 from farmiq.kit.clock import Clock
 from farmiq.kit.ids import new_id
@@ -43,8 +45,16 @@ class DiskFailed(SpoolError):
 class Recorder:
     """Every call on the spool but reading goes through `run`, one after the other."""
 
-    def __init__(self, spool: Spool, thread: ThreadPoolExecutor, clock: Clock, sync_seconds: float) -> None:
+    def __init__(
+        self,
+        spool: Spool,
+        thread: ThreadPoolExecutor,
+        clock: Clock,
+        sync_seconds: float,
+        node_time: NodeTime | None = None,
+    ) -> None:
         self.spool = spool
+        self.node_time = node_time or NodeTime()
         self.stored = asyncio.Event()
         self.condition = Condition(0)  # of the agent, as it told last
         self.boot_id: UUID | None = None
@@ -63,7 +73,8 @@ class Recorder:
             log.error("foreign_spool_set_aside", folder=str(spool.streams.set_aside))
         if spool.is_moved:
             log.warning("stream_begun", reason="the spool is in another machine", now=str(spool.stream_id))
-        return cls(spool, thread, clock, settings.node_forwarder_sync_ms / 1000)
+        node_time = NodeTime(boot_id(), boottime_us, Path(settings.node_forwarder_spool_dir))
+        return cls(spool, thread, clock, settings.node_forwarder_sync_ms / 1000, node_time)
 
     async def run(self, work: Callable[[], T]) -> T:
         try:
@@ -101,6 +112,7 @@ class Recorder:
         if self.spool.safe_seq < last_seq:
             # Somebody else's sync failed in between and took these with it; the one after it stored nothing of them.
             raise SyncFailed(self.spool.safe_seq)
+        self.node_time.note(hello.boot_id, rows)
         return count
 
     async def give_up(self, loss: NotCaptured) -> None:
@@ -124,17 +136,25 @@ class Recorder:
                 log.error("sync_failed", reason=str(error))  # noqa: TRY400 - what it cost is declared by the spool
 
     async def keep_house(self, life: Lifetime) -> None:
-        """The mark, so that after a kill only the last few seconds are sent to an edge that has them; and what has grown
-        too old, also while nobody acknowledges."""
+        """The mark, so that after a kill only the last few seconds are sent to an edge that has them; what has grown too old,
+        also while nobody acknowledges; and how wrong the clock was."""
         while await life.pause(HOUSE_SECONDS):
             try:
                 await self.run(self.spool.save_ack)
                 await self.run(self.spool.trim)
+                await self._save_time()
             except SpoolError as error:
                 log.error("house_not_kept", reason=str(error))  # noqa: TRY400 - nothing is lost by it; tried again
 
+    async def _save_time(self) -> None:
+        if (changes := self.node_time.changes()) is not None:
+            await self.run(lambda: self.node_time.write(changes))
+
     async def close(self) -> None:
-        await self.run(self.spool.close)
+        try:
+            await self._save_time()
+        finally:
+            await self.run(self.spool.close)
         self._thread.shutdown()
 
 

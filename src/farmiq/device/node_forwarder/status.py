@@ -4,6 +4,8 @@ import asyncio
 from pathlib import Path
 from uuid import UUID
 
+from msgspec.structs import replace
+
 from farmiq import __version__
 from farmiq.contracts.decoding import encode
 from farmiq.contracts.status import DeviceStatus, LossRange
@@ -13,6 +15,7 @@ from farmiq.device.node_forwarder.pace import Pace
 from farmiq.device.node_forwarder.publisher import Publisher
 from farmiq.device.node_forwarder.recorder import Recorder
 from farmiq.device.node_forwarder.settings import ForwarderSettings
+from farmiq.kit.ids import new_id
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.kit.logging import get_logger
 from farmiq.kit.mqtt import BrokerAway, MqttClient
@@ -106,12 +109,16 @@ async def report(
             log.warning("status_not_written", reason=str(error))
             status = DeviceStatus(state="online", software_version=__version__)
         _tell_losses(recorder, told)
-        if turn % PUBLISH_EVERY == 0 or mqtt.connections != connections:
-            connections = mqtt.connections
-            await _publish(mqtt, messages, status)
+        node_time = recorder.node_time
+        is_request = mqtt.is_connected and node_time.is_request_due
+        if is_request or turn % PUBLISH_EVERY == 0 or mqtt.connections != connections:
+            connections, event_id = mqtt.connections, new_id()
+            if is_request:
+                node_time.requested(event_id)
+            await _publish(mqtt, messages, replace(status, time_request=is_request), event_id)
         turn += 1
         is_running = await life.pause(FILE_SECONDS)
-    await _publish(mqtt, messages, DeviceStatus(state="offline", software_version=__version__))
+    await _publish(mqtt, messages, DeviceStatus(state="offline", software_version=__version__), new_id())
 
 
 def _range_of(loss: Loss) -> LossRange:
@@ -133,10 +140,10 @@ def _tell_losses(recorder: Recorder, told: set[UUID]) -> None:
             log.error("samples_lost", first_seq=loss.first_seq, last_seq=loss.last_seq, cause=loss.cause)
 
 
-async def _publish(mqtt: MqttClient, messages: Messages, status: DeviceStatus) -> None:
+async def _publish(mqtt: MqttClient, messages: Messages, status: DeviceStatus, event_id: UUID) -> None:
     try:
         async with asyncio.timeout(FILE_SECONDS):
-            await mqtt.publish(messages.status_topic, messages.status(status), retain=True)
+            await mqtt.publish(messages.status_topic, messages.status(status, event_id), retain=True)
     except (BrokerAway, TimeoutError):
         return  # the will says "offline", and the next connection says it again
 

@@ -9,8 +9,9 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET
 
-from farmiq.contracts.ack import AckResult, DeviceAck, EventAck, PutOff, StreamHeld
+from farmiq.contracts.ack import AckResult, DeviceAck, EventAck, PutOff, StreamHeld, TimeResponse
 from farmiq.contracts.ids import InvalidId, check_device_id
+from farmiq.contracts.telemetry import TIME_QUALITY_UNKNOWN
 from farmiq.edge.telemetry_timeseries.intake import Mark
 
 EVENTS_MAX = 1000
@@ -28,6 +29,14 @@ class Verdict(msgspec.Struct, frozen=True):
     code: str | None = None
 
 
+class TimeRequest(msgspec.Struct, frozen=True):
+    """A device's status that came at this time and is to be responded with the time."""
+
+    device_id: str
+    event_id: UUID
+    received_at: datetime
+
+
 class Pending:
     """Acknowledgements that have not reached the broker yet. The newest mark of a stream replaces an older one."""
 
@@ -37,12 +46,21 @@ class Pending:
         self._marks: dict[tuple[str, UUID], Mark] = {}
         self._verdicts: dict[str, dict[UUID, Verdict]] = {}
         self._throttled: dict[str, float] = {}
+        self._time_requests: dict[str, TimeRequest] = {}
         self._contradicted: dict[tuple[str, UUID], Mark] = {}
         self._reported: set[str] = set()
         self._commits = 0
 
     def __bool__(self) -> bool:
-        return bool(self._marks or self._verdicts or self._throttled or self._contradicted or self._reported)
+        waiting = (
+            self._marks,
+            self._verdicts,
+            self._throttled,
+            self._contradicted,
+            self._reported,
+            self._time_requests,
+        )
+        return any(waiting)
 
     def note(
         self,
@@ -78,8 +96,12 @@ class Pending:
         with contextlib.suppress(InvalidId):
             self._throttled[check_device_id(device_id)] = retry_after_seconds
 
-    def take(self, now: datetime) -> list[tuple[str, DeviceAck]]:
-        """Everything, as one message per stream, with a device's events in the first of its messages, and the rest in more."""
+    def note_time_requests(self, requests: Iterable[TimeRequest]) -> None:
+        self._time_requests |= {request.device_id: request for request in requests}
+
+    def take(self, now: datetime, clock_quality: int = TIME_QUALITY_UNKNOWN) -> list[tuple[str, DeviceAck]]:
+        """Everything, as one message per stream, with a device's events in the first of its messages, and the rest in more.
+        `clock_quality` is of the clock that says `now`."""
         if self._epoch is None:
             return []
         epoch, marks, self._marks = self._epoch, self._marks, {}
@@ -90,6 +112,10 @@ class Pending:
         while self._verdicts:
             device_id = next(iter(self._verdicts))
             messages.append((device_id, _ack(epoch, now, self._verdicts_of(device_id))))
+        requests, self._time_requests = self._time_requests, {}
+        for device_id, request in requests.items():
+            response = TimeResponse(event_id=request.event_id, received_at=request.received_at, quality=clock_quality)
+            messages.append((device_id, DeviceAck(epoch=epoch, ts=now, time=response)))
         contradicted, self._contradicted = self._contradicted, {}
         for (device_id, _), mark in contradicted.items():
             messages.append((device_id, DeviceAck(epoch=epoch, ts=now, contradicted=[_held(mark)])))

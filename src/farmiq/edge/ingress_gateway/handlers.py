@@ -12,7 +12,7 @@ from farmiq.contracts.status import DeviceStatus
 from farmiq.contracts.telemetry import Lane, TelemetryLoss
 from farmiq.edge import disk
 from farmiq.edge.ingress_gateway import put_off, store
-from farmiq.edge.ingress_gateway.acknowledgements import Verdict
+from farmiq.edge.ingress_gateway.acknowledgements import TimeRequest, Verdict
 from farmiq.edge.ingress_gateway.quotas import Reason, Sender, Throttled, sender_of
 from farmiq.edge.ingress_gateway.routing import route
 from farmiq.edge.ingress_gateway.screening import Refusal, Screened, fingerprint, refuse, screen
@@ -57,6 +57,7 @@ class Outcome(msgspec.Struct, frozen=True):
     """The number of the transaction that stored all this."""
     reported: list[str] = []
     """Devices that sent their status: they are told which epoch speaks."""
+    time_requests: list[TimeRequest] = []
 
 
 async def ingest(
@@ -185,6 +186,7 @@ async def _commit(
         other,
         commits,
         sorted({origin.device_id for origin, _ in statuses}),
+        _time_requests(accepted, received_at),
     )
 
 
@@ -205,6 +207,15 @@ def _reported_streams(statuses: Sequence[tuple[Origin, DeviceStatus]], locked: L
         for stream_id in (status.stream_id, *status.former_streams)
         if stream_id is not None and (origin.tenant_id, stream_id) not in locked
     }
+
+
+def _time_requests(messages: Sequence[Screened], received_at: datetime) -> list[TimeRequest]:
+    """Not of a status that the broker kept: nobody waits for that response any more."""
+    return [
+        TimeRequest(message.origin.device_id, message.event_id, received_at)
+        for message in messages
+        if isinstance(message.body, DeviceStatus) and message.body.time_request and not message.is_retained
+    ]
 
 
 def _devices_of(judged: Sequence[tuple[Message, Judged]]) -> list[str]:

@@ -1,7 +1,8 @@
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from farmiq.contracts import topics
+from farmiq.contracts.telemetry import TIME_QUALITY_SYNCED
 from farmiq.edge.ingress_gateway import canary
 from farmiq.edge.ingress_gateway.api import routes
 from farmiq.edge.ingress_gateway.consumer import consume, require_broker
@@ -18,6 +19,7 @@ from farmiq.kit.lifecycle import Lifetime, instance_id
 from farmiq.kit.mqtt import MqttClient
 from farmiq.kit.postgres import open_pool, ping, require_schema
 from farmiq.kit.settings import load
+from farmiq.kit.time_quality import TimeQuality
 from farmiq.outbox import Announcer
 
 
@@ -38,7 +40,9 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
         counters, test_counters = Counters(life.registry), canary.Counters(life.registry)
         life.remark_on("limits", lambda: _remark(counters, life))
         announcer = Announcer(pool)
-        acks = AckPublisher(mqtt, counters, life.clock, settings.ingress_ack_interval_ms / 1000)
+        acks = AckPublisher(
+            mqtt, counters, life.clock, settings.ingress_ack_interval_ms / 1000, _clock_quality(settings, life)
+        )
         await mqtt.start()
         try:
             async with asyncio.TaskGroup() as group:
@@ -62,6 +66,10 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
         finally:
             await mqtt.stop()
             await announcer.close()
+
+
+def _clock_quality(settings: GatewaySettings, life: Lifetime) -> Callable[[], int]:
+    return (lambda: TIME_QUALITY_SYNCED) if settings.edge_clock_is_trusted else TimeQuality(life.clock)
 
 
 async def _remark(counters: Counters, life: Lifetime) -> str | None:

@@ -1,11 +1,12 @@
 """Tells devices what is safe: after the commit, gathered, and as soon as the broker is there."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from farmiq.contracts.ack import DeviceAck
 from farmiq.contracts.decoding import encode
+from farmiq.contracts.telemetry import TIME_QUALITY_UNKNOWN
 from farmiq.contracts.topics import AckTopic
 from farmiq.edge.ingress_gateway.acknowledgements import Pending
 from farmiq.edge.ingress_gateway.canary import LOGIN as CANARY_LOGIN
@@ -22,18 +23,29 @@ LAST_WORDS_SECONDS = 2.0
 class AckPublisher:
     """A device that misses an acknowledgement sends again and gets the next one: losing one here costs time, not data."""
 
-    def __init__(self, mqtt: MqttClient, counters: Counters, clock: Clock, interval_seconds: float) -> None:
+    def __init__(
+        self,
+        mqtt: MqttClient,
+        counters: Counters,
+        clock: Clock,
+        interval_seconds: float,
+        clock_quality: Callable[[], int] = lambda: TIME_QUALITY_UNKNOWN,
+    ) -> None:
         self._mqtt = mqtt
         self._counters = counters
         self._clock = clock
         self._interval_seconds = interval_seconds
+        self._clock_quality = clock_quality
         self._pending = Pending()
         self._telling: list[tuple[str, DeviceAck]] = []
         self._due = asyncio.Event()
 
     def note(self, outcomes: Sequence[Outcome]) -> None:
         for outcome in outcomes:
-            self._pending.note(outcome.epoch, outcome.marks, outcome.verdicts, outcome.contradicted, outcome.reported)
+            self._pending.note(
+                outcome.epoch, outcome.marks, outcome.verdicts, outcome.contradicted, outcome.reported, outcome.commits
+            )
+            self._pending.note_time_requests(outcome.time_requests)
         self._due.set()
 
     def note_throttled(self, passed_over: Sequence[Throttled]) -> None:
@@ -51,7 +63,7 @@ class AckPublisher:
             await self._due.wait()
             await self._mqtt.wait_connected()
             self._due.clear()
-            self._telling = self._pending.take(self._clock.now())
+            self._telling = self._pending.take(self._clock.now(), self._clock_quality())
             await self._publish_all()
             await asyncio.sleep(self._interval_seconds)
 

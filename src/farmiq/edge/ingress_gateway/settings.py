@@ -23,6 +23,10 @@ class GatewaySettings(DiskSettings, frozen=True, kw_only=True):
     """How long a transaction waits for more messages."""
     ingress_ack_interval_ms: Annotated[int, Meta(ge=0, le=5000)] = 100
     """A device is told at most once in this time; what was stored meanwhile is one acknowledgement."""
+    edge_clock_is_trusted: bool = False
+    """True where devices without a clock shall follow this machine's clock although its kernel knows of no time service: on a
+    farm without a time server, for instance, or in a virtual machine whose host keeps the time. Else they follow it only while
+    a time service keeps it right, or has done so since the machine started."""
     ingress_device_messages_per_second: Positive = 500
     """Messages that one device may send in a second, on average. A node's batch of many samples is one message."""
     ingress_device_bytes_per_second: Positive = 8_000_000

@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import closing
+from datetime import timedelta
 
 from farmiq.contracts.limits import HTTP_BODY_BYTES_MAX
 from farmiq.edge.media_store.api import device_routes
@@ -8,7 +9,7 @@ from farmiq.edge.media_store.counters import Counters
 from farmiq.edge.media_store.inspection import Inspector, require_bucket
 from farmiq.edge.media_store.jobs import jobs
 from farmiq.edge.media_store.read_routes import read_routes
-from farmiq.edge.media_store.settings import MediaStoreSettings
+from farmiq.edge.media_store.settings import MediaRetentionSettings, MediaStoreSettings
 from farmiq.edge.media_store.upload_routes import upload_routes
 from farmiq.edge.media_store.worker import count_pictures, declare_losses, look_for_pictures
 from farmiq.kit.http_server import require_bearer, serve_http
@@ -26,6 +27,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
     settings, store_settings = load(MediaStoreSettings, environ), load(ObjectStoreSettings, environ)
     housekeeping = scheduled(jobs(environ), environ)
     bucket = store_settings.media_bucket
+    kept = timedelta(days=load(MediaRetentionSettings, environ).media_retention_days)
     async with await open_pool(settings.database_url, service=life.service) as pool, PictureWorker() as pictures:
         await require_schema(pool)
         with (
@@ -40,7 +42,7 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
             routes = [
                 *device_routes(pool, signer, bucket, inspector, settings, disk, life.clock),
                 *upload_routes(pool, objects, settings, disk, counters, life.clock),
-                *read_routes(pool, signer, [require_bearer(settings.admin_token)], life.clock),
+                *read_routes(pool, signer, [require_bearer(settings.admin_token)], life.clock, kept),
             ]
             loops = (
                 listen(settings.database_url, wakeup, service=life.service),

@@ -7,6 +7,7 @@ from uuid import UUID
 from litestar import get
 from litestar.params import FromPath, FromQuery, QueryParameter
 from msgspec import Struct
+from msgspec.structs import replace
 
 from farmiq.contracts.timestamps import EARLIEST, LATEST, Timestamp
 from farmiq.edge.media_store import store
@@ -72,7 +73,9 @@ class PictureUrl(Struct, frozen=True):
     expires_at: datetime
 
 
-def read_routes(pool: Pool, signer: ObjectStore, guards: list[Any], clock: Clock) -> list[Any]:
+def read_routes(pool: Pool, signer: ObjectStore, guards: list[Any], clock: Clock, kept: timedelta) -> list[Any]:
+    """`kept`: how long a picture is not too old."""
+
     @get("/api/v1/media", guards=guards, tags=["pictures"])
     async def pictures(
         tenant_id: Tenant,
@@ -95,9 +98,10 @@ def read_routes(pool: Pool, signer: ObjectStore, guards: list[Any], clock: Clock
     async def media_days(
         tenant_id: Tenant, device_id: AnyDevice = None, since: From = None, until: To = None
     ) -> DayDigests:
-        """How many pictures were taken on each day, by device and state, with a digest of their checksums: to compare tiers."""
+        """How many pictures were taken on each day, by device and state, with a digest of what they are: to compare tiers."""
         async with read_as(pool, tenant_id) as connection:
-            return await store.DIGESTED.days(connection, tenant_id, device_id, *time_range(since, until))
+            found = await store.DIGESTED.days(connection, tenant_id, device_id, *time_range(since, until))
+        return replace(found, kept_since=clock.now() - kept)
 
     @get("/api/v1/media/{media_id:uuid}", guards=guards, tags=["pictures"])
     async def picture(media_id: FromPath[UUID], tenant_id: Tenant) -> PictureView:

@@ -13,7 +13,7 @@ from farmiq.edge.media_store.picture import NewPicture, Picture, picture_of
 from farmiq.edge.media_store.retention import OldPicture
 from farmiq.edge.media_store.screening import BytesOfDay, DayLimit
 from farmiq.edge.media_store.verdicts import Sound
-from farmiq.kit.day_digests import Digested
+from farmiq.kit.day_digests import PICTURE_CONTENT, Digested
 from farmiq.kit.due_times import first_due
 from farmiq.kit.object_inventory import Expected
 from farmiq.kit.postgres import Connection
@@ -361,7 +361,12 @@ async def page(
     return [picture_of(row) for row in rows]
 
 
-DIGESTED = Digested("media_objects", at="captured_at", state="state", content="coalesce(sent_sha256, sha256, '')")
+DIGESTED = Digested(
+    "media_objects",
+    at="captured_at",
+    state="state",
+    content=PICTURE_CONTENT.format("coalesce(sent_sha256, sha256, '')"),
+)
 _CONDITIONS = {
     "session_id": "AND session_id = ${}",
     "device_id": "AND device_id = ${}",

@@ -25,7 +25,9 @@
 | `0030_cloud_answers` | the number of the cloud's answer, in `sync_outbox`, `sync_state` and `media_transfers` |
 | `0031_streams_of_boots` | `stream_boots`; the PostgreSQL server that was seen last, in `edge_identity` |
 | `0033_believed_clock` | how far each job believes the clock, in `job_runs` |
+| `0034_device_times` | the time on the device's clock, in `telemetry_raw` |
 | `0035_lost_pictures` | when a picture of `media_objects` is declared lost, and whether it was adopted from the object store |
+| `0036_audited` | reading of `telemetry_agg_unsent`; an index of single readings in `telemetry_raw` |
 
 Upgrades only, never back: a downgrade would drop columns and tables with accepted samples in them, and the promise leaves
 room for stored and declared lost alone. What a revision got wrong, the next one corrects; what is worse, a backup restores.

@@ -29,6 +29,7 @@ AnyRequest = Request[Any, Any, Any]
 Limit = Annotated[int, QueryParameter(ge=1, le=1000)]
 Tenant = Annotated[str, QueryParameter(pattern=ID_PATTERN, max_length=64)]
 WaitingLimit = Annotated[int, QueryParameter(ge=1, le=20_000)]
+Seconds = Annotated[float | None, QueryParameter(ge=0, le=1e9)]
 WAITING_COUNTED_MAX = 10_000
 AnyTenant = Annotated[str | None, QueryParameter(pattern=ID_PATTERN, max_length=64)]
 
@@ -189,14 +190,6 @@ def admin_routes(pool: Pool, wakeup: Wakeup, admin_token: str, edge_cluster_id: 
             [one for one in links if tenant_id in {None, one.tenant_id}],
         )
 
-    @get("/api/v1/sync/waiting", tags=["admin"], guards=guards)
-    async def waiting(tenant_id: Tenant, after: FromQuery[UUID | None] = None, limit: WaitingLimit = 20_000) -> Waiting:
-        """What of a tenant the cloud has not acknowledged: which samples each pack holds, and whether it was given up."""
-        async with read_as(pool, tenant_id) as connection:
-            found = await unsent.waiting(connection, tenant_id, after=after or unsent.BEFORE_ALL, limit=limit + 1)
-        is_complete = len(found) <= limit
-        return Waiting(found[:limit], is_complete, None if is_complete else found[limit - 1].id)
-
     @get("/api/v1/sync/held", tags=["admin"], guards=guards)
     async def held(tenant_id: Tenant) -> HeldEvents:
         """What of a tenant the cloud does not take until a person decides, with its reason; it waits here meanwhile."""
@@ -238,4 +231,32 @@ def admin_routes(pool: Pool, wakeup: Wakeup, admin_token: str, edge_cluster_id: 
         wakeup.poke()
         return Unclaimed(count)
 
-    return [detail, waiting, held, groups, dlq, redrive_dead_letters, unclaim_stuck]
+    return [detail, *waiting_routes(pool, guards), held, groups, dlq, redrive_dead_letters, unclaim_stuck]
+
+
+def waiting_routes(pool: Pool, guards: Sequence[Any]) -> list[Any]:
+    @get("/api/v1/sync/waiting", tags=["admin"], guards=guards)
+    async def waiting(tenant_id: Tenant, after: FromQuery[UUID | None] = None, limit: WaitingLimit = 20_000) -> Waiting:
+        """What of a tenant the cloud has not acknowledged: which samples each pack holds, and whether it was given up."""
+        async with read_as(pool, tenant_id) as connection:
+            found = await unsent.waiting(connection, tenant_id, after=after or unsent.BEFORE_ALL, limit=limit + 1)
+        is_complete = len(found) <= limit
+        return Waiting(found[:limit], is_complete, None if is_complete else found[limit - 1].id)
+
+    @get("/api/v1/sync/acknowledged", tags=["admin"], guards=guards)
+    async def acknowledged(
+        tenant_id: Tenant,
+        seconds: Seconds = None,
+        after: FromQuery[UUID | None] = None,
+        limit: WaitingLimit = 20_000,
+    ) -> Waiting:
+        """What of a tenant the cloud has acknowledged in the last `seconds`, as far as the outbox still has it: it may be on the
+        cloud's bus, and not stored yet."""
+        async with read_as(pool, tenant_id) as connection:
+            found = await unsent.acknowledged(
+                connection, tenant_id, seconds=seconds, after=after or unsent.BEFORE_ALL, limit=limit + 1
+            )
+        is_complete = len(found) <= limit
+        return Waiting(found[:limit], is_complete, None if is_complete else found[limit - 1].id)
+
+    return [waiting, acknowledged]

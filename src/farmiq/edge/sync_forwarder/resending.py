@@ -19,7 +19,7 @@ from farmiq.outbox.wakeup import Wakeup
 LOOK_SECONDS: Final = 2.0
 ASK_SECONDS: Final = 10.0
 PAGE_PAUSE_SECONDS: Final = 0.05
-AGAIN: Final[tuple[type[Exception], ...]] = (*RETRY, store.RebuildingEnded)
+AGAIN: Final[tuple[type[BaseException], ...]] = (*RETRY, store.RebuildingEnded)
 
 log = get_logger(__name__)
 

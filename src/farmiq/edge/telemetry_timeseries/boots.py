@@ -40,11 +40,11 @@ _NEWEST: Final = """
 """
 # Retention may have taken a sample: then its boot speaks for it. A sample of 0.1.0 has an id of another kind.
 _STORED: Final = """
-    SELECT wanted.number, raw.occurred_at, raw.metric_value, boot.boot_id
+    SELECT wanted.number, raw.device_at, raw.metric_value, boot.boot_id
       FROM unnest($1::text[], $2::uuid[], $3::bigint[], $4::uuid[], $5::uuid[]) WITH ORDINALITY
            AS wanted (tenant_id, stream_id, seq, id, first_id, number)
       LEFT JOIN LATERAL (
-        SELECT occurred_at, metric_value FROM telemetry_raw
+        SELECT coalesce(device_occurred_at, occurred_at) AS device_at, metric_value FROM telemetry_raw
          WHERE tenant_id = wanted.tenant_id AND id IN (wanted.id, wanted.first_id)
            AND stream_id = wanted.stream_id AND seq = wanted.seq LIMIT 1) AS raw ON true
       LEFT JOIN LATERAL (
@@ -117,8 +117,8 @@ async def _other_than_stored(
     for row in rows:
         place, seq = compared[row["number"] - 1]
         batch = batches[place].batch
-        if row["occurred_at"] is not None:
-            is_same = _sample(batches[place], seq) == (to_us(row["occurred_at"]), row["metric_value"])
+        if row["device_at"] is not None:
+            is_same = _sample(batches[place], seq) == (to_us(row["device_at"]), row["metric_value"])
         else:
             is_same = row["boot_id"] in (None, batch.boot_id)
         if not is_same:

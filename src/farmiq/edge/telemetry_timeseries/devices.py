@@ -44,7 +44,8 @@ class Marks(msgspec.Struct, frozen=True):
 class DeviceView(msgspec.Struct, frozen=True):
     """`status` holds the figures that the device sent last, at `status_at`: spool, runway, replay, faults.
 
-    `time_quality` is of its newest sample: 0 not known, 1 running on from an earlier synchronisation, 2 synchronised."""
+    `time_quality` is of its newest sample: 0 not known, 1 running on from an earlier synchronisation, 2 synchronised, 3 corrected
+    by the edge's time."""
 
     device_id: str
     tenant_id: str

@@ -38,6 +38,7 @@ _SAMPLE_BYTES: Final = 26
 _SAMPLE_BYTES_MAX: Final = _SAMPLE_BYTES + 345
 _CHANNEL_BYTES_MAX: Final = 400
 _FRAME_BYTES: Final = 1024
+_SEGMENT_BYTES_MAX: Final = 80
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -211,9 +212,11 @@ def _mark(stream_id: UUID, origin: Origin, filled: list[Span], ranges_max: int, 
 def pack_spans(batch: TelemetryBatch, span: Span) -> list[Span]:
     """The run in parts that the cloud takes. jsonb has no exponents: 1e-300 is 302 letters in the outbox, and 6 from the node."""
     first, end = span
-    if (end - first) * _SAMPLE_BYTES_MAX + len(batch.channels) * _CHANNEL_BYTES_MAX + _FRAME_BYTES <= PACK_BYTES_MAX:
+    segments = batch.time_correction if isinstance(batch.time_correction, list) else []
+    frame_bytes = _FRAME_BYTES + len(segments) * _SEGMENT_BYTES_MAX
+    if (end - first) * _SAMPLE_BYTES_MAX + len(batch.channels) * _CHANNEL_BYTES_MAX + frame_bytes <= PACK_BYTES_MAX:
         return [span]
-    room = PACK_BYTES_MAX - _FRAME_BYTES - sum(len(msgspec.json.encode(one)) + 8 for one in batch.channels)
+    room = PACK_BYTES_MAX - frame_bytes - sum(len(msgspec.json.encode(one)) + 8 for one in batch.channels)
     spans, used = [], 0
     for seq in range(first, end):
         size = _SAMPLE_BYTES + _written_bytes(batch.v[seq - batch.seq0])
@@ -231,6 +234,7 @@ def _written_bytes(value: float) -> int:
 
 def _pack(item: StreamBatch, trace_id: str, span: Span, names: Naming) -> outbox.Event:
     batch, (first, end) = item.batch, span
+    # On the node's clock, as all that identifies a sample: sent again, it may be corrected in another way.
     at, stream_id = from_us(batch.t[first - batch.seq0]), batch.stream_id
     return _event(
         item.origin,

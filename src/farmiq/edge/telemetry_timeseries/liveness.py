@@ -86,10 +86,11 @@ def newest_of(body: object) -> dict[SensorKey, int]:
         case StreamBatch(batch=batch):
             channels = [(channel.metric, channel.sensor or "") for channel in batch.channels]
             newest: dict[SensorKey, int] = {}
-            samples = zip(batch.c, batch.t, strict=True)
+            times = batch.occurred_us
+            samples = zip(batch.c, times, strict=True)
             # Sorted, the last time of a channel is its newest, also when the clock was set back in between. Most batches are
             # in the order of their times already, and finding that out costs a quarter of sorting them by channel.
-            is_in_order = sorted(batch.t) == batch.t
+            is_in_order = sorted(times) == times
             for channel, at_us in dict(samples if is_in_order else sorted(samples)).items():
                 sensor = channels[channel]
                 newest[sensor] = max(at_us, newest.get(sensor, at_us))

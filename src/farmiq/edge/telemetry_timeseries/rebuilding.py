@@ -13,6 +13,7 @@ from uuid import UUID
 
 import asyncpg
 import msgspec
+from msgspec import UNSET
 
 from farmiq import outbox
 from farmiq.contracts import event_types
@@ -32,6 +33,7 @@ from farmiq.kit.ids import Naming, keyed_uuid7, new_trace_id, reading_event_id
 from farmiq.kit.postgres import Connection
 from farmiq.outbox.resend import BEHIND
 from farmiq.timeseries.coverage import Span
+from farmiq.timeseries.samples import correction_between
 from farmiq.timeseries.store import spans_of
 from farmiq.timeseries.stored_rows import stored_rows
 from farmiq.timeseries.stream import Origin
@@ -49,8 +51,9 @@ _NEXT_DEVICE: Final = """
       (SELECT device_id FROM streams WHERE tenant_id = $1 AND device_id > $2 ORDER BY device_id LIMIT 1)) AS next
 """
 _ROWS: Final = """
-    SELECT raw.id, raw.occurred_at, raw.farm_id, raw.barn_id, metric_type, metric_value, coalesce(unit, '') AS unit,
-           raw.stream_id, seq, sensor, time_quality, coalesce(streams.boot_id, raw.stream_id) AS boot_id
+    SELECT raw.id, raw.occurred_at, device_occurred_at, raw.farm_id, raw.barn_id, metric_type, metric_value,
+           coalesce(unit, '') AS unit, raw.stream_id, seq, sensor, time_quality,
+           coalesce(streams.boot_id, raw.stream_id) AS boot_id
       FROM telemetry_raw AS raw LEFT JOIN streams ON streams.tenant_id = raw.tenant_id AND streams.stream_id = raw.stream_id
      WHERE raw.tenant_id = $1 AND raw.device_id = $2 AND occurred_at >= $3 AND (occurred_at, raw.id) > ($3, $4)
      ORDER BY occurred_at, raw.id
@@ -124,7 +127,7 @@ class Pack(msgspec.Struct, frozen=True):
 
 
 def packs_of(rows: Sequence[asyncpg.Record]) -> Iterator[Pack]:
-    """Runs of consecutive sequences of one stream, of one place and quality of time."""
+    """Runs of consecutive sequences of one stream, of one place and quality of time: corrected times have one of their own."""
     runs: dict[tuple[object, ...], dict[int, asyncpg.Record]] = defaultdict(dict)
     for row in rows:
         if row["stream_id"] is not None:
@@ -153,6 +156,9 @@ def _batch(rows: Sequence[asyncpg.Record]) -> TelemetryBatchIngested:
     numbers: dict[Channel, int] = {}
     channels = [Channel(metric=row["metric_type"], unit=row["unit"], sensor=row["sensor"]) for row in rows]
     columns = [numbers.setdefault(channel, len(numbers)) for channel in channels]
+    occurred_us = [to_us(row["occurred_at"]) for row in rows]
+    device_us = [to_us(row["device_occurred_at"] or row["occurred_at"]) for row in rows]
+    is_corrected = rows[0]["device_occurred_at"] is not None
     return TelemetryBatchIngested(
         stream_id=rows[0]["stream_id"],
         boot_id=rows[0]["boot_id"],
@@ -160,9 +166,10 @@ def _batch(rows: Sequence[asyncpg.Record]) -> TelemetryBatchIngested:
         seq0=rows[0]["seq"],
         time_quality=rows[0]["time_quality"] or 0,
         channels=list(numbers),
-        t=[to_us(row["occurred_at"]) for row in rows],
+        t=device_us,
         c=columns,
         v=[row["metric_value"] for row in rows],
+        time_correction=correction_between(rows[0]["seq"], device_us, occurred_us) if is_corrected else UNSET,
     )
 
 

@@ -25,7 +25,7 @@ from farmiq.outbox.wakeup import Wakeup
 from farmiq.timeseries.asking import asking
 from farmiq.timeseries.paging import CURSOR_LENGTH_MAX, cursor
 from farmiq.timeseries.parameters import After, AnyDevice, From, Tenant, To, position, refused, time_range
-from farmiq.timeseries.record_routes import record_routes
+from farmiq.timeseries.record_routes import KeptSince, record_routes
 
 ASKED_AT_ONCE_MAX = 1000
 
@@ -94,7 +94,9 @@ class JobsAccepted(Struct, frozen=True):
     next: str | None
 
 
-def inference_routes(pool: Pool, guards: list[Any], wakeup: Wakeup) -> list[Any]:
+def inference_routes(pool: Pool, guards: list[Any], wakeup: Wakeup, kept_since: KeptSince) -> list[Any]:
+    """`kept_since`: since when no result was too old to keep."""
+
     @get("/api/v1/inference/results", guards=guards, tags=["results"])
     async def results(
         tenant_id: Tenant,
@@ -159,7 +161,7 @@ def inference_routes(pool: Pool, guards: list[Any], wakeup: Wakeup) -> list[Any]
         known = {picture.media_id for picture in pictures}
         return JobsAccepted(job_ids, [one for one in data.media_ids or () if one not in known], ended)
 
-    return [results, jobs, job, look_again, *record_routes(pool, guards, {"results": store.RESULTS})]
+    return [results, jobs, job, look_again, *record_routes(pool, guards, {"results": store.RESULTS}, kept_since)]
 
 
 def view(job: Job) -> JobView:

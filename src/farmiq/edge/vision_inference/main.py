@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import closing
+from datetime import datetime, timedelta
 
 from farmiq.contracts.limits import HTTP_BODY_BYTES_MAX
 from farmiq.edge.vision_inference.api import inference_routes
@@ -9,12 +10,12 @@ from farmiq.edge.vision_inference.counters import Counters
 from farmiq.edge.vision_inference.jobs import jobs
 from farmiq.edge.vision_inference.looking import Looker
 from farmiq.edge.vision_inference.model_routes import model_routes
-from farmiq.edge.vision_inference.settings import InferenceSettings
+from farmiq.edge.vision_inference.settings import InferenceRetentionSettings, InferenceSettings
 from farmiq.edge.vision_inference.worker import keep_model, look_for_jobs, rescue_jobs, sample
 from farmiq.kit.http_server import require_bearer, serve_http
 from farmiq.kit.jobs import keep_jobs, scheduled
 from farmiq.kit.lifecycle import Lifetime, instance_id
-from farmiq.kit.postgres import open_pool, ping, require_schema
+from farmiq.kit.postgres import Connection, open_pool, ping, require_schema
 from farmiq.kit.s3_settings import ObjectStoreSettings, open_store
 from farmiq.kit.settings import load
 from farmiq.outbox import Announcer
@@ -37,7 +38,12 @@ async def serve(environ: Mapping[str, str], life: Lifetime) -> None:
                 settings.media_bytes_max, settings.inference_attempts_max,
             )  # fmt: skip
             guards = [require_bearer(settings.admin_token)]
-            routes = [*inference_routes(pool, guards, wakeup), *model_routes(pool, models, guards, wakeup)]
+            kept = timedelta(days=load(InferenceRetentionSettings, environ).inference_result_retention_days)
+
+            async def kept_since(_connection: Connection) -> datetime:
+                return life.clock.now() - kept
+
+            routes = [*inference_routes(pool, guards, wakeup, kept_since), *model_routes(pool, models, guards, wakeup)]
             attempts_max = settings.inference_attempts_max
             loops = (
                 listen(settings.database_url, wakeup, service=life.service),

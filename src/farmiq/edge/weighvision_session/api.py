@@ -1,4 +1,5 @@
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
@@ -18,7 +19,7 @@ from farmiq.edge.weighvision_session.views import SessionDetail, SessionView, de
 from farmiq.kit.clock import Clock
 from farmiq.kit.day_digests import DayDigests
 from farmiq.kit.http_server import ApiError, require_bearer
-from farmiq.kit.postgres import Pool
+from farmiq.kit.postgres import Connection, Pool
 from farmiq.kit.tenant_reads import read_as
 from farmiq.outbox import Announcer
 from farmiq.timeseries.paging import cursor
@@ -119,8 +120,19 @@ def routes(pool: Pool, admin_token: str, clock: Clock, announcer: Announcer, kep
         await handlers.finalize(pool, order(tenant_id, session_id, data.reason), data.final_weight_kg)
         return await _detail(pool, tenant_id, session_id)
 
-    weights = record_routes(pool, guards, {"weights": questions.RECORDED_WEIGHTS})
-    return [sessions, session_days, session, attach, finalize, *weights]
+    return [sessions, session_days, session, attach, finalize, *compared_routes(pool, guards, clock, kept)]
+
+
+def compared_routes(pool: Pool, guards: Sequence[Any], clock: Clock, kept: timedelta) -> list[Any]:
+    async def kept_since(_connection: Connection) -> datetime:
+        return clock.now() - kept
+
+    kinds = {
+        "sessions": questions.DIGESTED,
+        "weights": questions.RECORDED_WEIGHTS,
+        "images": questions.CAPTURED_IMAGES,
+    }
+    return record_routes(pool, guards, kinds, kept_since)
 
 
 async def _detail(pool: Pool, tenant_id: str, session_id: UUID) -> SessionDetail:

@@ -30,6 +30,8 @@ class Kept(msgspec.Struct, frozen=True):
     told: Told | None
     incomplete_since: datetime | None
     trace_id: str | None
+    look_at: datetime | None = None
+    """When the service looks at it next: never, where nothing can change."""
 
     @property
     def key(self) -> tuple[str, UUID]:
@@ -49,6 +51,7 @@ def kept_of(row: asyncpg.Record, pictures: dict[UUID, Picture]) -> Kept:
         _told(row),
         row["incomplete_since"],
         row["trace_id"],
+        row["look_at"],
     )
 
 

@@ -9,7 +9,7 @@ import msgspec
 from farmiq.contracts.timestamps import EARLIEST, LATEST
 from farmiq.edge.weighvision_session import store
 from farmiq.edge.weighvision_session.kept import Kept
-from farmiq.kit.day_digests import SESSION_CONTENT, WEIGHT_CONTENT, Digested
+from farmiq.kit.day_digests import IMAGE_CONTENT, SESSION_CONTENT, WEIGHT_CONTENT, Digested
 from farmiq.kit.postgres import Connection
 
 ROWS_MAX = 1000
@@ -53,6 +53,18 @@ RECORDED_WEIGHTS = Digested(
     at="occurred_at",
     state="'recorded'",
     content=WEIGHT_CONTENT,
+)
+# One that a person gave to the session is told to the cloud as if the station had announced it then.
+CAPTURED_IMAGES = Digested(
+    """
+    (SELECT picture.media_id AS id, session_id, tenant_id, session.device_id, coalesce(announced_at, attached_at) AS told_at
+       FROM session_pictures AS picture
+       JOIN (SELECT tenant_id, id AS session_id, device_id FROM weight_sessions) AS session USING (tenant_id, session_id)
+      WHERE announced_at IS NOT NULL OR attached_at IS NOT NULL) AS images
+    """,
+    at="told_at",
+    state="'captured'",
+    content=IMAGE_CONTENT,
 )
 DIGESTED = Digested("weight_sessions", at="begun_at", state="status", content=SESSION_CONTENT)
 

@@ -36,7 +36,8 @@ class PictureCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 class SessionView(msgspec.Struct, frozen=True, kw_only=True):
     """`missing` is what a valid session still needs. `incomplete_since` is set when that has been outstanding for too long.
-    `is_told`: the cloud was told of the end, as it is now."""
+    `is_told`: the cloud was told of the end, as it is now. `is_settled`: the service does not look at the session again unless
+    something comes."""
 
     id: UUID
     tenant_id: str
@@ -60,6 +61,7 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True):
     last_heard_at: datetime
     told_revision: int
     is_told: bool
+    is_settled: bool
     trace_id: str | None
 
 
@@ -138,6 +140,7 @@ def view_of(kept: Kept, tally: SessionPictures) -> SessionView:
         last_heard_at=kept.heard.last_at,
         told_revision=0 if kept.told is None else kept.told.revision,
         is_told=kept.told is not None and kept.told.digest == digest_of(session),
+        is_settled=kept.look_at is None,
         trace_id=kept.trace_id,
     )
 

@@ -8,7 +8,9 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
+from farmiq.cloud.ingestion.bus_routes import IN_HAND_SECONDS
 from farmiq.cloud.ingestion.main import serve
+from farmiq.kit.amqp import Outgoing
 from farmiq.kit.postgres import Pool
 from support.dead_letters import DEAD_LETTERS, QUEUE, SERVICE, filled, ids_in, letter, numbered, waiting_ids
 from support.entrance import SERVICE as ENTRANCE
@@ -119,12 +121,40 @@ async def test_what_is_on_the_bus_is_counted_and_letters_that_were_looked_at_cou
     api: aiohttp.ClientSession,
 ) -> None:
     for _ in range(2):
-        assert (await ask(api, "/api/v1/bus/queues"))["queues"][0] == {
-            "service": SERVICE,
-            "waiting": 0,
-            "retrying": 0,
-            "dead": 8,
-        }
+        queue = (await ask(api, "/api/v1/bus/queues"))["queues"][0]
+        assert queue.pop("oldest_seconds") >= IN_HAND_SECONDS
+        assert queue == {"service": SERVICE, "waiting": 0, "retrying": 0, "dead": 8}
         await ask(api, "/api/v1/dlq")
     async with api.get("/api/v1/bus/queues", headers={"authorization": "Bearer wrong"}) as answer:
+        assert answer.status == 401
+
+
+async def test_what_is_on_the_bus_is_no_older_than_when_its_queue_was_seen_empty(
+    api: aiohttp.ClientSession, amqp_url: str, cloud_pool: Pool
+) -> None:
+    """promise-cloud 4: whoever asks lets the bus explain nothing older."""
+
+    async def oldest_seconds() -> float | None:
+        seconds: float | None = (await ask(api, "/api/v1/bus/queues"))["queues"][0]["oldest_seconds"]
+        return seconds
+
+    await oldest_seconds()
+    await cloud_pool.execute("UPDATE empty_bus_queues SET empty_at = now() - interval '2 hours'")
+    async with filled(amqp_url, Outgoing("", QUEUE, b"{}", "m-9", {})):
+        waiting = (await ask(api, "/api/v1/bus/queues"))["queues"][0]
+        assert waiting["waiting"] == 1
+        assert 7200 + IN_HAND_SECONDS <= waiting["oldest_seconds"] < 7800 + IN_HAND_SECONDS
+        # A clock that was ahead and is right now: nothing is younger than now.
+        await cloud_pool.execute("UPDATE empty_bus_queues SET empty_at = now() + interval '1 day'")
+        assert await oldest_seconds() == IN_HAND_SECONDS
+        await cloud_pool.execute("DELETE FROM empty_bus_queues")
+        assert await oldest_seconds() is None
+
+
+async def test_owners_of_devices_are_told_to_administrators(api: aiohttp.ClientSession, cloud_pool: Pool) -> None:
+    await cloud_pool.execute("INSERT INTO device_owners VALUES ('demo', 'node-1', 'edge-1', 'delivery')")
+    owners = (await ask(api, "/api/v1/device-owners", tenant_id="demo"))["owners"]
+    assert [(one["device_id"], one["edge_cluster_id"]) for one in owners] == [("node-1", "edge-1")]
+    assert (await ask(api, "/api/v1/device-owners", tenant_id="other"))["owners"] == []
+    async with api.get("/api/v1/device-owners?tenant_id=demo", headers={"authorization": "Bearer wrong"}) as answer:
         assert answer.status == 401

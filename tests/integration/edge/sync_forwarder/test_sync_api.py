@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import aiohttp
@@ -120,6 +121,32 @@ async def test_what_the_cloud_has_not_acknowledged_is_listed_with_the_samples_of
     )
     async with api.get("/api/v1/sync/waiting?tenant_id=other", headers=ADMIN) as answer:
         assert (await answer.json())["events"] == []
+
+
+async def test_what_the_cloud_has_acknowledged_lately_is_listed_like_what_waits(
+    api: aiohttp.ClientSession, edge_pool: Pool
+) -> None:
+    """promise-cloud 4: only that can be on the cloud's bus."""
+    stream = await store_samples(edge_pool, [datetime.now(UTC)] * 3)
+
+    async def is_acked() -> bool:
+        return "acked" in await count_by_status(edge_pool)
+
+    await eventually(is_acked)
+
+    async def listed(**query: str) -> list[dict[str, Any]]:
+        async with api.get("/api/v1/sync/acknowledged", params={"tenant_id": "demo"} | query, headers=ADMIN) as answer:
+            events: list[dict[str, Any]] = (await answer.json())["events"]
+            return events
+
+    (pack,) = [event for event in await listed(seconds="600") if event["event_type"] == "telemetry.batch.ingested"]
+    assert (pack["stream_id"], pack["first_seq"], pack["samples"], pack["is_dead"]) == (str(stream), "1", 3, False)
+    assert await listed(seconds="600", tenant_id="other") == []
+    await edge_pool.execute("UPDATE sync_outbox SET updated_at = clock_timestamp() - interval '1 hour'")
+    assert (await listed(seconds="600"), len(await listed()) > 0) == ([], True)
+    # Of a clock that was ahead: nobody knows when it was, and it must not explain anything for as long.
+    await edge_pool.execute("UPDATE sync_outbox SET updated_at = clock_timestamp() + interval '1 day'")
+    assert await listed(seconds="600") == []
 
 
 async def test_a_wrong_question_is_answered_with_400(api: aiohttp.ClientSession) -> None:

@@ -5,7 +5,7 @@ from sqlalchemy import Connection
 from farmiq.kit.migrations import execute_sql_beside
 
 revision = "cloud_0030"
-down_revision = "cloud_0028"
+down_revision = "cloud_0029"
 
 
 def upgrade(connection: Connection) -> None:

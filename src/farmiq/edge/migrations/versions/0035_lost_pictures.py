@@ -5,7 +5,7 @@ from sqlalchemy import Connection
 from farmiq.kit.migrations import execute_sql_beside
 
 revision = "edge_0035"
-down_revision = "edge_0033"
+down_revision = "edge_0034"
 
 
 def upgrade(connection: Connection) -> None:
