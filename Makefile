@@ -37,7 +37,7 @@ matrix: ## README, start.md and the fast tests on Debian 12, 13 and unstable, ea
 matrix-roots: ## make the root filesystems of the matrix; some long tests take their servers from there
 	@tools/matrix.py roots $(ARGS)
 
-simulate: setup ## the delivery of samples in virtual time, many seeds (ARGS="--seeds 5000 --jobs 2", --seed N: one again)
+simulate: setup ## the delivery of samples in virtual time, many seeds (ARGS="--seeds 5000 --resume", --seed N: one again, --mutate: faults in our code)
 	@PYTHONPATH=tests PYTHONHASHSEED=0 $(BIN)/python -m simulation $(ARGS)
 
 check: setup ## everything that must hold before a change is taken, except the tests

@@ -9,7 +9,8 @@ The files, from the ground up: `virtual_loop` (time), `process` (what can be kil
 `machine` (clocks), `database` with the statements in `gateway_tables`, `measurement_tables`, `outbox_tables` and `cloud_tables`,
 `broker` (MQTT), `bus` (AMQP), `uplink` (HTTP), `node`, `edge` and `cloud` (the services as their `main` puts them together),
 `plan` (what a seed makes of the farm), `faults` (what breaks), `ledger` (what must hold), `world` (one run), `mutations` (faults
-in our own code, to see that they are found), `seeds` (runs that once failed), `__main__`.
+in our own code, to see that they are found), `mutator` and `mutants` (such faults made by a tool), `seeds` (runs that once
+failed), `results` (what was run so far), `campaign` (many runs), `__main__`.
 
 docs/internals/simulation.md says what is a model and what is not.
 """

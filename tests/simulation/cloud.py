@@ -16,6 +16,7 @@ from farmiq.kit.errors import Transient
 from farmiq.kit.http_client import Answer
 from farmiq.kit.ids import new_trace_id
 from farmiq.kit.lifecycle import Lifetime
+from farmiq.kit.postgres import RETRY
 from simulation.bus import SimulatedConsumer, SimulatedPublisher
 from simulation.process import PROCESS
 
@@ -40,9 +41,12 @@ async def serve_ingestion(world: "World") -> None:
                 understands_held=True,
             )
             results, epoch = await ingest(pool, publisher, owners, screen(EDGE, batch.events, new_trace_id), asked)
-        except Transient as error:
-            world.trace.note("batch_deferred_by_cloud", code=error.code)
+        except (*RETRY, Transient) as error:
+            world.trace.note("batch_deferred_by_cloud", code=getattr(error, "code", "database_away"))
             return Answer(503, {"retry-after": "5"}, b"")
+        except Exception as error:  # noqa: BLE001 - the server would answer it too; nobody has foreseen it
+            world.failures.append(f"the entrance failed: [{error!r}]")
+            return Answer(500, {}, b"")
         return Answer(200, {}, encode(answer_of(batch.batch_id, results, epoch)))
 
     process = PROCESS.get()

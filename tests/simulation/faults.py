@@ -7,11 +7,14 @@ from simulation import cloud_tables
 from simulation.broker import Hop
 from simulation.database import Database, Tables
 from simulation.edge import LEASE_SECONDS
+from simulation.machine import Machine
 from simulation.process import Process
 
 if TYPE_CHECKING:
     from simulation.world import Service, World
 
+
+DAY, YEAR = 86_400.0, 365 * 86_400.0
 
 AREAS: dict[str, tuple[str, ...]] = {
     "node": ("forwarder_killed", "agent_killed", "node_power_cut", "node_disk_troubled", "node_clock_jumped"),
@@ -24,7 +27,8 @@ AREAS: dict[str, tuple[str, ...]] = {
         "entrance_killed", "dedupe_database_crashed", "dedupe_database_troubled", "bus_crashed", "bus_troubled", "store_killed",
         "cloud_database_crashed", "cloud_database_troubled",
     ),
-    "cloud backups": ("cloud_backed_up", "cloud_restored", "cloud_set_back"),
+    "cloud backups": ("cloud_backed_up", "cloud_restored", "cloud_set_back", "bus_lost"),
+    "clocks": ("edge_clock_wrong", "cloud_clock_wrong", "edge_clock_right", "cloud_clock_right"),
 }  # fmt: skip
 """The kinds of faults, by where they happen. A seed picks some of the areas, and of each some kinds."""
 
@@ -47,7 +51,7 @@ class Faults:
         for service in world.services:
             if service.process is not None:
                 service.process.fuse = 0
-        for machine in (world.edge_machine, *(node.machine for node in world.nodes)):
+        for machine in (world.edge_machine, world.cloud_machine, *(node.machine for node in world.nodes)):
             machine.ahead_seconds = 0.0
 
     # The node
@@ -169,6 +173,28 @@ class Faults:
         self._world.edge_machine.ahead_seconds = self._chance.choice([-60.0, -1.0, 1.0, 30.0, 120.0])
         self._note(seconds=self._world.edge_machine.ahead_seconds)
 
+    # The clocks of edge and cloud, where nobody keeps them right
+
+    def edge_clock_wrong(self) -> None:
+        self._set_wrong(self._world.edge_machine)
+
+    def cloud_clock_wrong(self) -> None:
+        self._set_wrong(self._world.cloud_machine)
+
+    def edge_clock_right(self) -> None:
+        self._set_right(self._world.edge_machine)
+
+    def cloud_clock_right(self) -> None:
+        self._set_right(self._world.cloud_machine)
+
+    def _set_wrong(self, machine: Machine) -> None:
+        machine.ahead_seconds = self._chance.choice([-YEAR, -DAY, -60.0, 60.0, DAY, YEAR])
+        self._note(seconds=machine.ahead_seconds)
+
+    def _set_right(self, machine: Machine) -> None:
+        machine.ahead_seconds = 0.0
+        self._note()
+
     # The way to the cloud, and the cloud
 
     def uplink_cut(self) -> None:
@@ -234,21 +260,51 @@ class Faults:
 
     def cloud_restored(self) -> None:
         """On another machine: what was on the bus is gone with the old one."""
-        if not self._cloud_backups:
+        backups = [backup for backup in self._cloud_backups if self._is_behind(backup[0])]
+        if not backups:
             self.cloud_backed_up()
             return
         world = self._world
-        dedupe, stored = self._chance.choice(self._cloud_backups)
+        dedupe, stored = self._chance.choice(backups)
         self._put_back(cloud_tables.restored(dedupe, world.new_id(), world.cloud_machine.now()), stored)
         world.bus.lose_all()
 
     def cloud_set_back(self) -> None:
-        """A snapshot, a disk that lied: nobody says that anything is missing. Of a moment when nothing was on the bus: what was
-        accepted before it and stored after it is missed by nobody, if no other event of its edge was accepted in between."""
-        if (backup := self._quiet_backup) is None:
+        """A snapshot, a disk that lied: nobody says that anything is missing. The edge finds out, because it has had an answer
+        since then. If it has not, only a moment will do when nothing was on the bus: what was accepted before it and stored
+        after it would be missed by nobody."""
+        states = self._world.edge_database.committed_tables()["sync_state"].values()
+        heard = max((state.heard_answer for state in states), default=0)
+        backups = [
+            backup
+            for backup in self._cloud_backups
+            if all(row.answered < heard for row in backup[0]["answers"].values())
+        ]
+        backups = [backup for backup in [*backups, self._quiet_backup] if backup and self._is_behind(backup[0])]
+        if not backups:
             self.cloud_backed_up()
             return
-        self._put_back(*backup)
+        self._put_back(*self._chance.choice(backups))
+
+    def _is_behind(self, dedupe: Tables) -> bool:
+        """Something was answered since: else nothing is lost, and nothing is tried."""
+        now = self._world.dedupe_database.committed_tables()["answers"]
+        return any(
+            key not in dedupe["answers"] or dedupe["answers"][key].answered < row.answered for key, row in now.items()
+        )
+
+    def bus_lost(self) -> None:
+        """RabbitMQ lost its disk, and sooner or later a person has everything sent again: `farmiq cloud resend`."""
+        world = self._world
+        world.bus.lose_all()
+        world.ledger.cloud_went_back()
+
+        def resend() -> None:
+            dedupe = world.dedupe_database
+            dedupe.restore(cloud_tables.restored(dedupe.committed_tables(), world.new_id(), world.cloud_machine.now()))
+            dedupe.start()
+
+        self._back(resend)
 
     def _put_back(self, dedupe: Tables, stored: Tables) -> None:
         world = self._world
@@ -260,7 +316,9 @@ class Faults:
             world.dedupe_database.start()
             world.cloud_database.start()
 
-        self._back(heal)
+        seconds = self._chance.seconds(0.2, 5.0)  # soon, so that there are answers from it before it goes back again
+        self._note(back_in=round(seconds, 1))
+        world.later(seconds, heal)
 
     # How they are done
 

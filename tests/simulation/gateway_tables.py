@@ -117,7 +117,7 @@ def _stored_boots(
             for key, (first, last, _) in database.tables["boots"].items()
             if key[:2] == (tenant_id, stream_id) and first <= seq <= last
         ]
-        rows.append(Row(number=number, occurred_at=None, metric_value=None, boot_id=held[0] if held else None))
+        rows.append(Row(number=number, device_at=None, metric_value=None, boot_id=held[0] if held else None))
     return rows
 
 

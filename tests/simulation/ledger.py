@@ -42,6 +42,9 @@ class Ledger:
             self._look_at_outbox(edge, world.dedupe_database.committed_tables())
         for node in world.nodes:
             self._look_at_node(node, edge, cloud)
+        for node in world.nodes:
+            self.broken += [f"{node.device_id}: {what}" for what in node.needless]
+            node.needless.clear()
         for database in world.databases:
             self.broken += database.broken
             database.broken.clear()

@@ -23,6 +23,7 @@ from farmiq.device.node_forwarder.settings import ForwarderSettings
 from farmiq.kit.lifecycle import Lifetime
 from farmiq.spool import Limits, Range, Spool, SyncPolicy
 from farmiq.spool.format import SampleFields
+from farmiq.spool.retention import Plan
 from simulation.broker import Hop, SimulatedClient
 from simulation.machine import Machine
 from simulation.process import PROCESS, Ended, Process
@@ -37,9 +38,45 @@ BACKLOG_SAMPLES = 40
 
 
 class WatchedSpool(Spool):
-    """Writes down which value was tried for which sequence, the last one counting."""
+    """Writes down which value was tried for which sequence, the last one counting, and what was deleted without need."""
 
     written: dict[int, float]
+    needless: list[str]
+
+    def watch(self, written: dict[int, float], needless: list[str]) -> None:
+        self.written, self.needless = written, needless
+        self._make_room, self._keeper.make_room = self._keeper.make_room, self._watched_room  # type: ignore[method-assign]  # to look on
+
+    def _watched_room(self, growth_bytes: int, *, is_disk_full: bool = False) -> Plan:
+        used_bytes, acked_seq, limits = self._catalogue.used_bytes(), self.acked.seq, self._keeper.limits
+        cap_bytes = used_bytes if is_disk_full else limits.max_spool_bytes
+        plan = self._make_room(growth_bytes, is_disk_full=is_disk_full)
+        left_bytes = self._catalogue.used_bytes() + growth_bytes
+        self._check_need(plan, left_bytes, cap_bytes, acked_seq)
+        held = self._catalogue.deletable
+        spare_bytes = sum(segment.size_bytes for segment in held if segment.last_seq <= acked_seq)
+        oldest_seconds = max(self._keeper._ages.held_seconds(held), default=0.0)
+        if held and left_bytes > cap_bytes:
+            self.needless.append(f"{left_bytes} bytes are kept, the cap is {cap_bytes}")
+        if spare_bytes > limits.keep_acked_bytes:
+            self.needless.append(f"{spare_bytes} acknowledged bytes are kept, {limits.keep_acked_bytes} may be")
+        if limits.max_spool_seconds is not None and oldest_seconds > limits.max_spool_seconds:
+            self.needless.append(f"{oldest_seconds:.1f} s are kept, {limits.max_spool_seconds} may be")
+        return plan
+
+    def _check_need(self, plan: Plan, left_bytes: int, cap_bytes: int, acked_seq: int) -> None:
+        """What went, from the last one back: would there have been room for it?"""
+        limits = self._keeper.limits
+        acked_bytes = sum(one.size_bytes for one in self._catalogue.deletable if one.last_seq <= acked_seq)
+        for segment in sorted(plan.doomed, key=lambda one: one.first_seq, reverse=True):
+            is_acked = segment.last_seq <= acked_seq
+            left_bytes += segment.size_bytes
+            acked_bytes += segment.size_bytes if is_acked else 0
+            is_spare = is_acked and acked_bytes > limits.keep_acked_bytes
+            if (segment in plan.acked) != is_acked:
+                self.needless.append(f"{segment.path.name} went as if it were the edge's, whose mark is {acked_seq}")
+            if left_bytes <= cap_bytes and limits.max_spool_seconds is None and not is_spare:
+                self.needless.append(f"{segment.path.name} went, with {left_bytes} of {cap_bytes} bytes")
 
     def append_many(self, samples: Iterable[SampleFields]) -> Range | None:
         given = list(samples)
@@ -103,6 +140,7 @@ class Node:
         self.produced: set[float] = set()
         self.accepted: set[float] = set()
         self.written: dict[UUID, dict[int, float]] = {}
+        self.needless: list[str] = []
         self.synced_seq = 0  # the highest that was ever synced
         self.is_sampling = True
         self.spool: WatchedSpool | None = None
@@ -211,7 +249,7 @@ class Node:
             self.disk.root / "spool", self.limits, SyncPolicy.GROUP, new_id=self.world.new_id,
             wall_us=self.machine.wall_us, monotonic=self.machine.monotonic,
         )  # fmt: skip
-        spool.written = self.written.setdefault(spool.stream_id, {})
+        spool.watch(self.written.setdefault(spool.stream_id, {}), self.needless)
         return spool
 
     def _settings(self) -> ForwarderSettings:

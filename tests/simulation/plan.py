@@ -4,12 +4,19 @@ Every seed leaves most kinds of faults out. What goes wrong only while nothing e
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from farmiq.spool import Limits
 from simulation.chance import Chance
 
+CHAOS_SECONDS_MAX = 40.0
 SEGMENT_BYTES = 4096  # 89 samples
+_TOGETHER = (
+    ["node", "lines", "backups"],  # an edge that forgets, while its words are still under way
+    ["outbox", "cloud", "cloud backups"],  # the same of the cloud
+    ["cloud backups"],  # and nothing else, so that there is something to lose each time
+    ["lines", "gateway"],  # an edge that is away for longer than the spool lasts
+)
 
 
 @dataclass(frozen=True)
@@ -29,11 +36,13 @@ class Plan:
     resend_seconds: int
     limits: Limits
     has_disk_errors: bool
+    is_scarce: bool
     kinds: tuple[str, ...]
 
 
 def draw(chance: Chance, areas: Mapping[str, Sequence[str]]) -> Plan:
-    segments = chance.choice([4, 6, 60])
+    is_scarce = chance.happens(0.2)  # more samples than the spool holds, as soon as the edge is away for a few seconds
+    segments = 4 if is_scarce else chance.choice([4, 6, 60])
     limits = Limits(
         segment_bytes=SEGMENT_BYTES,
         segment_seconds=chance.choice([3.0, 20.0, 3600.0]),
@@ -41,17 +50,17 @@ def draw(chance: Chance, areas: Mapping[str, Sequence[str]]) -> Plan:
         max_spool_bytes=segments * SEGMENT_BYTES,
         keep_acked_bytes=chance.choice([0, SEGMENT_BYTES, segments * SEGMENT_BYTES // 4, segments * SEGMENT_BYTES]),
         assured_bytes=segments * SEGMENT_BYTES,
-        max_spool_seconds=chance.choice([None, None, None, 30.0]),
+        max_spool_seconds=chance.choice([None, None, None, 5.0, 30.0]),
     )
-    return Plan(
+    plan = Plan(
         nodes=chance.choice([1, 1, 1, 2]),
         gateways=chance.choice([1, 2]),
         forwarders=chance.choice([1, 2]),
         entrances=chance.choice([1, 2]),
         stores=chance.choice([1, 2]),
-        sample_seconds=chance.choice([0.5, 1.0, 3.0]),
-        burst=chance.choice([1, 4, 15]),
-        chaos_seconds=chance.choice([8.0, 16.0, 40.0]),
+        sample_seconds=0.5 if is_scarce else chance.choice([0.5, 1.0, 3.0]),
+        burst=10 if is_scarce else chance.choice([1, 4, 15]),
+        chaos_seconds=chance.choice([8.0, 16.0, CHAOS_SECONDS_MAX]),
         fault_seconds=chance.choice([0.3, 1.0, 3.0]),
         batch_samples=chance.choice([7, 30, 100]),
         replay_messages_per_second=chance.choice([20, 2000]),
@@ -59,14 +68,17 @@ def draw(chance: Chance, areas: Mapping[str, Sequence[str]]) -> Plan:
         resend_seconds=chance.choice([2, 15]),
         limits=limits,
         has_disk_errors=chance.happens(0.3),
+        is_scarce=is_scarce,
         kinds=_some_kinds(chance, areas),
     )
+    # It has to be answered, backed up and answered again before there is anything to lose.
+    return replace(plan, chaos_seconds=CHAOS_SECONDS_MAX) if {*plan.kinds} & {*areas["cloud backups"]} else plan
 
 
 def _some_kinds(chance: Chance, areas: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Of one area, of a few, or of all: what needs two faults of one kind of place at once is rare otherwise."""
     chosen = chance.sample(list(areas), chance.choice([1, 2, 3, len(areas)]))
-    if chance.happens(0.2):
-        chosen = ["node", "lines", "backups"]  # an edge that forgets, while its words are still under way
+    if chance.happens(0.4):
+        chosen = chance.choice(_TOGETHER)
     kinds = [kind for area in chosen for kind in areas[area] if chance.happens(0.7)]
     return tuple(dict.fromkeys(kinds)) or tuple(areas[chosen[0]])
