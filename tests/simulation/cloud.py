@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from simulation.world import World
 
 EDGE = Edge("edge-1", frozenset({"t"}))
+DEFERS: tuple[type[BaseException], ...] = (*RETRY, Transient)
 
 
 async def serve_ingestion(world: "World") -> None:
@@ -41,7 +42,7 @@ async def serve_ingestion(world: "World") -> None:
                 understands_held=True,
             )
             results, epoch = await ingest(pool, publisher, owners, screen(EDGE, batch.events, new_trace_id), asked)
-        except (*RETRY, Transient) as error:
+        except DEFERS as error:
             world.trace.note("batch_deferred_by_cloud", code=getattr(error, "code", "database_away"))
             return Answer(503, {"retry-after": "5"}, b"")
         except Exception as error:  # noqa: BLE001 - the server would answer it too; nobody has foreseen it

@@ -41,7 +41,7 @@ _BEYOND_LIMIT = """
                           WHERE known.tenant_id = wanted.tenant_id AND known.stream_id = wanted.stream_id)),
     opened AS (
       SELECT tenant_id, device_id, count(*) AS streams FROM streams
-       WHERE tenant_id IN (SELECT tenant_id FROM new) AND first_seen_at BETWEEN now() - $6::interval AND now()
+       WHERE tenant_id IN (SELECT tenant_id FROM new) AND first_seen_at BETWEEN now() - $6::interval AND clock_timestamp()
        GROUP BY tenant_id, device_id)
     SELECT tenant_id, stream_id FROM new
      WHERE number_of_device + coalesce((SELECT streams FROM opened

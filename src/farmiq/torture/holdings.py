@@ -116,28 +116,29 @@ async def judge_samples(tier: Tier, connection: "Connection", ledger: Ledger, no
     total = Tally()
     for origin in nodes:
         device = origin.device_id
-        # Only a disk that was set back gives a node a second stream. Its samples go on where the first one ended.
-        rows = await connection.fetch(queries.SHIFTS, device) if device in ledger.gone else []
-        shifts: dict[UUID, int] = {row["stream_id"]: row["shift"] for row in rows}
         losses = [
-            Declared(row["first_seq"] + shift, row["last_seq"] + shift, row["reason"], to_us(row["dropped_at"]))
+            await _declared(connection, row, is_set_back=device in ledger.gone)
             for row in await connection.fetch(queries.LOSSES, [device])
-            for shift in [shifts.get(row["stream_id"], 0)]
         ]
         judge = NodeJudge(
             origin, ledger.offers.get(device, []), ledger.stored.get(device, 0), losses, ledger.filled.get(device, []),
             ledger.gone.get(device, []), is_first_tier=tier == "edge",
         )  # fmt: skip
         async with connection.transaction():
-            async for row in connection.cursor(
-                queries.SAMPLES, device, list(shifts), list(shifts.values()), prefetch=ROWS_AT_ONCE
-            ):
+            async for row in connection.cursor(queries.SAMPLES, device, device in ledger.gone, prefetch=ROWS_AT_ONCE):
                 judge.take(_sample(row))
         total.add(judge.finish())
     # Of the nodes that the campaign does not feed, nothing else is known.
     for row in await connection.fetch(queries.TWICE, [origin.device_id for origin in nodes]):
         total.blame("duplicated", f"stream {row['stream_id']} {row['seq']}", row["times"] - 1)
     return total
+
+
+async def _declared(connection: "Connection", row: "asyncpg.Record", *, is_set_back: bool) -> Declared:
+    shift = 0
+    if is_set_back:
+        shift = await connection.fetchval(queries.SHIFT, row["device_id"], row["stream_id"], row["first_seq"]) or 0
+    return Declared(row["first_seq"] + shift, row["last_seq"] + shift, row["reason"], to_us(row["dropped_at"]))
 
 
 async def judge_said(tier: Tier, connection: "Connection", ledger: Ledger, devices: Devices) -> Tally:

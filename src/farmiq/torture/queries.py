@@ -13,16 +13,17 @@ _OTHER_TYPES: Final = (
 )
 _PLACE: Final = "tenant_id, farm_id, barn_id, device_id"
 
-# $2 and $3: by how much the sequences of a stream lie behind the numbers of its samples.
+# $2: the disk was set back, so that sequences are no longer the numbers of the samples; their values are.
 SAMPLES: Final = """
-    SELECT seq + coalesce(shift.by, 0) AS number, metric_value, sensor, coalesce(device_occurred_at, occurred_at) AS occurred_at,
-           metric_type, unit, time_quality, tenant_id, farm_id, barn_id, device_id, ingested_at
-      FROM telemetry_raw LEFT JOIN unnest($2::uuid[], $3::bigint[]) AS shift (stream_id, by) USING (stream_id)
-     WHERE device_id = $1 AND stream_id IS NOT NULL ORDER BY number
+    SELECT CASE WHEN $2 THEN metric_value::bigint ELSE seq END AS number, metric_value, sensor,
+           coalesce(device_occurred_at, occurred_at) AS occurred_at, metric_type, unit, time_quality, tenant_id, farm_id, barn_id,
+           device_id, ingested_at
+      FROM telemetry_raw WHERE device_id = $1 AND stream_id IS NOT NULL ORDER BY number
 """
-SHIFTS: Final = """
-    SELECT stream_id, percentile_disc(0.5) WITHIN GROUP (ORDER BY metric_value::bigint - seq) AS shift FROM telemetry_raw
-     WHERE device_id = $1 AND stream_id IS NOT NULL GROUP BY stream_id
+# By how much the sequences of a stream lie behind the numbers of its samples, just before a sequence.
+SHIFT: Final = """
+    SELECT metric_value::bigint - seq FROM telemetry_raw
+     WHERE device_id = $1 AND stream_id = $2 AND seq < $3 ORDER BY seq DESC LIMIT 1
 """
 LOSSES: Final = f"""
     SELECT event_id, {_PLACE}, stream_id, first_seq, last_seq, count, first_ts, last_ts, reason, dropped_at

@@ -336,12 +336,13 @@ WAITING: Final = (
 )  # fmt: skip
 ELSEWHERE: Final = {
     "edge": {
-        "job_runs.last_started_at", "job_runs.believed_at", "media_objects.expires_at", "weight_sessions.created_at",
+        "job_runs.last_started_at", "job_runs.believed_at", "media_objects.expires_at", "media_objects.declare_at",
+        "weight_sessions.created_at",
         "weight_sessions.last_heard_at", "weight_sessions.ended_heard_at",
     },
     "cloud": {
         "job_runs.last_started_at", "job_runs.believed_at", "edge_tokens.expires_at", "viewer_tokens.expires_at",
-        "device_moves.backlog_until", "device_moves.moved_at",
+        "device_moves.backlog_until", "device_moves.moved_at", "empty_bus_queues.empty_at",
     },
 }  # fmt: skip
 """Columns whose tests are beside the code that reads them, as the page says, and those that are a person's word."""

@@ -31,9 +31,9 @@ OF_EVERYBODY = {
 OF_ADMINISTRATORS = {
     "/api/v1/dlq", "/api/v1/dlq/actions", "/api/v1/dlq/{service}/messages", "/api/v1/dlq/{service}/replay",
     "/api/v1/dlq/{service}/discard", "/api/v1/ingress/rejected/{rejected_id}", "/api/v1/alerts/{alert_id}/acknowledge",
-    "/api/v1/sync/unclaim-stuck",
+    "/api/v1/sync/unclaim-stuck", "/api/v1/device-owners",
 }  # fmt: skip
-"""They need the administrator's token, which reads every tenant, and name none."""
+"""They need the administrator's token, which reads every tenant."""
 OF_OTHER_TOKENS = {
     "POST /api/v1/edge/batch": "an edge's: tests/integration/cloud/ingestion/test_edge_batch.py",
     "POST /api/v1/media/presign": "an edge's: tests/integration/cloud/media_store/test_edge_pictures.py",
@@ -41,6 +41,7 @@ OF_OTHER_TOKENS = {
     "GET /api/v1/media/wanted": "an edge's: tests/integration/cloud/media_store/test_edge_pictures.py",
     "POST /api/v1/media/images/presign": "a device's: tests/integration/edge/media_store/test_upload.py",
     "POST /api/v1/media/images/{media_id}/complete": "a device's: tests/integration/edge/media_store/test_upload.py",
+    "POST /api/v1/media/images/states": "a device's: tests/integration/edge/media_store/test_lost_pictures.py",
     "PUT /api/v1/media/images/{media_id}/content": "an upload's: tests/integration/edge/media_store/test_upload.py",
     "POST /api/v1/devices": "a device's id is one for the whole edge: the acknowledgement's topic has no tenant",
 }
@@ -49,6 +50,9 @@ SHOWS_NOTHING_OF_ITS_OWN = {
     "GET /api/v1/device-counts": "figures only",
     "GET /api/v1/fleet": "figures only",
     "GET /api/v1/ingress/limits": "it has what the process counted, and nobody was limited",
+    "GET /api/v1/records/readings": "the row is a sample of a stream, and no single reading",
+    "GET /api/v1/records/readings/days": "as above",
+    "GET /api/v1/sync/acknowledged": "the row of the outbox is a dead letter",
     "GET /api/v1/sync/held": "the row of the outbox is a dead letter",
     "GET /api/v1/streams/{stream_id}/samples": "it finds rows by the ids that samples have",
     "GET /api/v1/telemetry/metrics": "it lists series by their days, and there is an hour only",
@@ -69,7 +73,7 @@ OWNER, STRANGER = FIGURES
 TIMES = {"from": HOUR_AT - timedelta(hours=5), "to": HOUR_AT + timedelta(hours=5)}
 IDS = ("device_id", "device_ids", "session_id", "media_id", "stream_id", "job_id", "outbox_id")
 WORDS = ("farm_id", "barn_id", "batch_id", "metric", "sensor", "reason", "event_type", "model_version", "q")
-MOMENT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)|[0-9a-f]{32}")
+MOMENT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)|[0-9a-f]{32}|\d+\.\d{6}(?=\])")
 
 Given = Mapping[str, str]
 

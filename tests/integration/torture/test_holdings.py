@@ -19,7 +19,7 @@ from farmiq.timeseries.samples import SingleReading, StreamBatch
 from farmiq.timeseries.stream import Origin
 from farmiq.torture.holdings import Devices, Tier, Verdicts, judge_databases, judge_tier
 from farmiq.torture.judge import Ledger
-from farmiq.torture.ledger import Filled, Heard, Line, Offered, Picture, Said, Stored, Weighed
+from farmiq.torture.ledger import Filled, Heard, Line, Offered, Picture, Said, SetBack, Stored, Weighed
 from farmiq.torture.samples import CHANNELS, METRIC, TIME_QUALITY, UNIT, sensor_of, wall_us_of
 from support.media_world import objects_of
 from support.s3 import S3
@@ -380,3 +380,17 @@ async def test_pictures_are_read_back_and_others_of_the_station_are_found(world:
     assert (await world.judged(tier)).pictures.altered == 1
     await objects_of(s3).delete(s3.bucket, str(MEDIA))
     assert (await world.judged(tier)).pictures.lost == 1
+
+
+@pytest.mark.parametrize("tier", TIERS)
+async def test_a_node_whose_disk_was_set_back_goes_on_under_sequences_that_are_no_longer_its_samples_numbers(
+    world: World, tier: Tier
+) -> None:
+    """What the edge never had may be gone with the disk, and the same stream goes on behind it."""
+    await world.of(tier).execute("DELETE FROM telemetry_raw WHERE seq BETWEEN 20 AND 29")
+    await world.of(tier).execute("UPDATE telemetry_raw SET seq = seq - 10 WHERE seq >= 30")
+    ledger = Ledger.of([*LINES, SetBack(NODE.device_id, 20, 29)])
+    tally = (await world.judged(tier, ledger)).samples
+    assert (tally.stored, tally.gone, tally.is_clean) == (54, 10, True), tally
+    await world.of(tier).execute("DELETE FROM telemetry_raw WHERE seq IN (5, 40)")
+    assert (await world.judged(tier, ledger)).samples.lost == 2

@@ -80,7 +80,7 @@ async def test_what_was_stored_since_the_copy_and_is_not_at_the_edge_is_written_
     assert lines  # whether or not anything is gone: the judge has to know that it was set back
     if at_the_edge > node.samples.taken:
         assert not gone
-        assert kept < node.samples.stored
+        assert kept <= node.samples.stored  # the copy may hold more than its node was told of
     else:
         assert 0 < len(gone) <= node.samples.stored
         assert kept + len(gone) >= node.samples.stored

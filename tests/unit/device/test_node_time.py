@@ -187,6 +187,11 @@ def test_a_clock_that_was_set_in_between_begins_a_new_segment() -> None:
     ]
 
 
+def test_segments_count_as_the_stream_does_and_not_as_the_spool() -> None:
+    timeline = Timeline(Boot([Anchor(0, TRUE_US, 0, 2)]))
+    assert correction_of(timeline, [Frame(1001, 5, 5, 0, 0, 1.0)], 1000) == [TimeSegment(1, 5, TRUE_US, 0)]
+
+
 def test_what_would_leave_the_calendar_is_left_as_it_is() -> None:
     timeline = Timeline(Boot([Anchor(0, -(2**62), 0, 2)]))
     assert correction_of(timeline, [Frame(1, 0, 5, 0, 0, 1.0)]) is UNSET

@@ -64,14 +64,14 @@ _OWNERS: Final = """
 SELECT owner.tenant_id, owner.device_id, owner.edge_cluster_id, owner.came_by, owner.since,
        coalesce((SELECT array_agg(held.edge_cluster_id ORDER BY held.edge_cluster_id) FROM held_deliveries AS held
                   WHERE held.tenant_id = owner.tenant_id AND held.device_id = owner.device_id
-                    AND held.last_held_at BETWEEN now() - make_interval(mins => $3) AND now()), '{}') AS held_edges
+                    AND held.last_held_at BETWEEN now() - make_interval(mins => $3) AND clock_timestamp()), '{}') AS held_edges
   FROM device_owners AS owner
  WHERE ($1::text IS NULL OR owner.device_id = $1) AND ($2::text IS NULL OR owner.tenant_id = $2)
  ORDER BY owner.tenant_id, owner.device_id
 """
 _HELD: Final = """
 SELECT tenant_id, device_id, edge_cluster_id, owner_edge FROM held_deliveries
-WHERE last_held_at BETWEEN now() - make_interval(mins => $1) AND now() ORDER BY last_held_at DESC LIMIT $2
+WHERE last_held_at BETWEEN now() - make_interval(mins => $1) AND clock_timestamp() ORDER BY last_held_at DESC LIMIT $2
 """
 
 

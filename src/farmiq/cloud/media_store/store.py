@@ -92,7 +92,7 @@ _LIST: Final = f"""
 _WANTED: Final = """
     SELECT tenant_id, id FROM media_objects
      WHERE state IN ('announced', 'missing') AND tenant_id = ANY ($1) AND (tenant_id, id) > ($2, $3)
-       AND (state = 'missing' OR created_at < $4 OR created_at > now())
+       AND (state = 'missing' OR created_at < $4 OR created_at > clock_timestamp())
      ORDER BY tenant_id, id LIMIT $5
 """
 _WAITING: Final = """

@@ -10,6 +10,7 @@ NODE_CAUSES: Final[dict[str, str]] = {
     "sync_failed": "the node's disk refused after the sample was taken",
     "spool_gone": "the node's spool was replaced by an empty one, and the edge did not have it yet",
     "not_kept": "the edge was restored and the node no longer had it",
+    "no_longer_at_edge": "the cloud lost it, and the edge had deleted its own by then",
     "not_captured": "measured, and the node could not store it in time",
     "discarded": "a person discarded it as a dead letter of the cloud",
 }
@@ -66,6 +67,7 @@ _LIMITS: Final = {
     "disk": "the edge's disk is nearly full",
     "not_provisioned": "it is not registered for the place that it names",
     "stream_of_another_device": "its spool was begun by another device",
+    "stream_contradicted": "the edge has other samples under their numbers: its disk was set back, or it was copied",
 }
 
 

@@ -151,11 +151,7 @@ class NodeTime:
         boot = self._boots.get(run.header.boot_id)
         if boot is None or run.frames[0].quality >= TIME_QUALITY_SYNCED:
             return UNSET
-        segments = correction_of(Timeline(boot, crystal_of(self._boots.values())), run.frames)
-        if isinstance(segments, UnsetType):
-            return UNSET
-        # The spool's numbers are the stream's as long as there is one stream.
-        return [msgspec.structs.replace(one, first_seq=one.first_seq - run.offset) for one in segments]
+        return correction_of(Timeline(boot, crystal_of(self._boots.values())), run.frames, run.offset)
 
     def wait_seconds(self, run: Run, *, is_live: bool) -> float:
         """How long to wait at most for the edge's time before these samples are sent. Not for ever, and not for an edge that

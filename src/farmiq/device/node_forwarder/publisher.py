@@ -205,6 +205,10 @@ class Publisher:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_seconds):
                     await node_time.settled.wait()
+            # Meanwhile the edge may have said that these samples belong to a new stream.
+            run = await asyncio.to_thread(partial(reader.read, after, limit))
+            if run is None:
+                return 0, None
         payload, last_seq = self._messages.batch(run, lane, node_time.correction)
         try:
             await self._mqtt.publish(self._messages.batch_topic, payload)

@@ -138,9 +138,9 @@ def crystal_of(boots: Iterable[Boot]) -> Rate | None:
     return min((rate for rate in rates if rate is not None), key=lambda rate: rate.uncertainty, default=None)
 
 
-def correction_of(timeline: Timeline, frames: Sequence[Frame]) -> list[TimeSegment] | UnsetType:
+def correction_of(timeline: Timeline, frames: Sequence[Frame], offset: int = 0) -> list[TimeSegment] | UnsetType:
     """How the wall times of these frames, which are of one boot, are to be corrected. UNSET where they are right as far as is
-    known."""
+    known. A frame's sequence less `offset` is its number in its stream."""
     if not any(_is_wrong(frame, timeline.at(frame.monotonic_us)) for frame in frames):
         return UNSET
     segments: list[TimeSegment] = []
@@ -153,7 +153,7 @@ def correction_of(timeline: Timeline, frames: Sequence[Frame]) -> list[TimeSegme
         shift_us, drift_ppb = estimate.true_us - frame.wall_us, round(estimate.rate * 1_000_000_000)
         if abs(shift_us) > SHIFT_US_MAX or abs(drift_ppb) > DRIFT_PPB_MAX:
             return UNSET
-        segments.append(TimeSegment(frame.seq, frame.wall_us, shift_us, drift_ppb))
+        segments.append(TimeSegment(frame.seq - offset, frame.wall_us, shift_us, drift_ppb))
     return segments
 
 

@@ -105,13 +105,12 @@ _UNSURE: Final = f"""
 SELECT tenant_id, {UNSURE.format(state="sync_state")} AS is_unsure FROM sync_state ORDER BY tenant_id FOR SHARE
 """  # noqa: S608 - a constant
 # While events wait, the one probe of a pause asks. A pause that has ended without one has nothing to send.
-_UNHEARD: Final = """
+_UNHEARD: Final = f"""
 SELECT tenant_id FROM sync_state
-WHERE cloud_epoch IS NOT NULL AND (consecutive_failures = 0
-  OR NOT coalesce(paused_until BETWEEN clock_timestamp() AND clock_timestamp() + interval '1 day', false))
+WHERE cloud_epoch IS NOT NULL AND (consecutive_failures = 0 OR {_IS_OVER})
   AND (cloud_heard_at IS NULL OR abs(extract(epoch FROM clock_timestamp() - cloud_heard_at)) >= $1)
 ORDER BY tenant_id
-"""
+"""  # noqa: S608 - as above
 # The old values are the report: they are read under the lock that resets them. A tenant whose row is being written just now
 # has its turn at the next look.
 _TAKE_REPORTS: Final = f"""

@@ -27,6 +27,8 @@ from farmiq.console.fleet.ledger import (
 )
 from farmiq.console.fleet.ledger import entries_of as all_entries
 from farmiq.contracts.station import LossReason
+from farmiq.contracts.telemetry import NO_LONGER_AT_EDGE
+from farmiq.edge.telemetry_timeseries.intake import SPOOL_GONE
 from farmiq.kit.http_server import ApiError
 from farmiq.spool import Cause
 from farmiq.timeseries.paging import BeforeLoss, position_of
@@ -81,7 +83,7 @@ def test_an_endless_reason_is_cut() -> None:
 
 
 def test_every_cause_that_a_node_or_a_station_knows_has_words() -> None:
-    assert set(NODE_CAUSES) == {cause.value for cause in Cause} | {DISCARDED}
+    assert set(NODE_CAUSES) == {cause.value for cause in Cause} | {SPOOL_GONE, NO_LONGER_AT_EDGE, DISCARDED}
     assert set(STATION_CAUSES) == {*get_args(LossReason), UNREADABLE, DISCARDED}
 
 

@@ -30,3 +30,7 @@ CREATE TABLE edge_answer_marks (
 -- How many answers its edge had had of this tenant when the event came. NULL: of an earlier release, or from an edge that names no
 -- tenant.
 ALTER TABLE ingest_dedupe ADD COLUMN after_answer bigint;
+
+-- No request reads them.
+ALTER TABLE edge_answers ENABLE ROW LEVEL SECURITY;
+ALTER TABLE edge_answer_marks ENABLE ROW LEVEL SECURITY;

@@ -42,3 +42,6 @@ SELECT DISTINCT tenant_id, 'samples', 0 FROM streams WHERE tenant_id NOT IN (SEL
 UPDATE sync_state SET resend_from = 0, resend_to = 0, resend_after = '00000000-0000-0000-0000-000000000000'
 WHERE resend_until IS NOT NULL;
 -- resend_since and resend_until stay for a forwarder of the release before, which may still run: nothing reads them any more.
+
+-- No request reads it.
+ALTER TABLE outbox_retired ENABLE ROW LEVEL SECURITY;
