@@ -13,7 +13,6 @@ FARMS: Final = {
         "tests/e2e/test_one_sample.py",
         "tests/e2e/test_outbox_steps.py",
         "tests/e2e/test_weigh_stations.py",
-        "tests/e2e/test_audit_corruptions.py",
         "tests/e2e/test_tenant_erasure.py",
         "tests/e2e/test_farm.py",
     ),
@@ -22,6 +21,7 @@ FARMS: Final = {
 FIRST: Final = (
     *(start for starts in FARMS.values() for start in starts),
     "tests/faults/torture/",
+    "tests/e2e/test_audit_corruptions.py",
     "tests/e2e/test_backup_drill.py",
     "tests/faults/cloud/test_bus_cluster.py",
     "tests/faults/cloud/test_bus_broker_dies.py",
