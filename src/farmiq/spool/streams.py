@@ -7,6 +7,7 @@ another machine; from there on a new stream counts. One file says all that, and 
 
 import bisect
 import contextlib
+import errno
 import itertools
 import json
 from collections.abc import Callable, Iterable
@@ -83,8 +84,10 @@ class Streams:
             layout = None
         self.layout = layout or _of_segments(folder, new_id)
         self._owner = owner or self.layout.owner
-        if layout is None or layout.owner is None:
+        if layout is None:
             self._write(Layout(self._owner, self.layout.parts))
+        elif layout.owner is None and self._owner is not None:
+            self._note_owner()
 
     @property
     def current(self) -> Part:
@@ -99,7 +102,7 @@ class Streams:
         if is_moved:
             self.begin(next_seq)
         else:
-            self._write(Layout(self._owner, self.layout.parts))
+            self._note_owner()
         return is_moved
 
     def begin(self, first_seq: int) -> UUID:
@@ -108,6 +111,16 @@ class Streams:
         before = [part for part in self.layout.parts if part.first_seq < first_seq]
         self._write(Layout(self._owner, (*before, Part(first_seq, stream_id, first_seq - 1))))
         return stream_id
+
+    def _note_owner(self) -> None:
+        """A full disk keeps no spool from opening that was there before: then the owner is noted at the next start."""
+        layout = Layout(self._owner, self.layout.parts)
+        try:
+            self._write(layout)
+        except OSError as error:
+            if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+                raise
+            self.layout = layout
 
     def _write(self, layout: Layout) -> None:
         disk.replace_file(self._path, _packed(layout))

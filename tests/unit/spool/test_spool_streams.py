@@ -3,6 +3,7 @@
 Findings 2 and 3 of the reading of the path from device to edge."""
 
 import contextlib
+import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -403,3 +404,23 @@ def test_channels_of_a_run_are_those_of_its_segment_whatever_the_stream(tmp_path
     assert run is not None
     assert (run.header.channels, run.offset) == (tuple(map(Channel._make, CHANNELS)), 2)
     spool.close()
+
+
+def test_a_full_disk_keeps_no_spool_of_an_earlier_release_from_opening(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file names no owner yet, and there is no room to write one."""
+    spool = opened(tmp_path, owner=None)
+    recorded(spool, samples(5))
+    spool.release()
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "replace_file", refuse)
+        again = Spool(tmp_path, small(), wall_us=lambda: START_US, monotonic=lambda: 0.0, owner=OWNER)
+    assert (again.stream_id, again.streams.layout.owner) == (spool.stream_id, OWNER)
+    again.release()
+    opened(tmp_path).release()
+    assert opened(tmp_path, owner=None).streams.layout.owner == OWNER, "noted at the next start"
