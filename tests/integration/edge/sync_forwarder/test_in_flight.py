@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from uuid import UUID
 
 import aiohttp
 import pytest
@@ -198,7 +199,9 @@ async def test_one_poison_event_costs_its_neighbours_nothing(
         return await (refusal(code) if poison in received.ids else accept)(received)
 
     cloud.otherwise = choke
-    environ = forwarder_environ(edge_url, cloud.url, OUTBOX_MAX_ATTEMPTS="2", OUTBOX_BACKOFF_CAP_SECONDS="1")
+    environ = forwarder_environ(
+        edge_url, cloud.url, OUTBOX_MAX_ATTEMPTS="2", OUTBOX_BACKOFF_CAP_SECONDS="1", SYNC_INTERVAL_MS="100"
+    )
     async with running(serve, SERVICE, environ):
         await eventually(lambda: counts_are(edge_pool, {"acked": 49, "dlq": 1}))
     # What failed with a 500 is tried once more when the cloud answers again.
@@ -282,15 +285,19 @@ async def test_what_a_failing_cloud_made_dead_letters_goes_on_by_itself_when_it_
     """Finding 5 of the reading of the path from device to edge: 14 minutes of a 500 made dead letters of the outbox."""
     await fill_outbox(edge_pool, 30)
     cloud.otherwise = status(500, body="<html>")
-    environ = forwarder_environ(edge_url, cloud.url, OUTBOX_MAX_ATTEMPTS="2", OUTBOX_BACKOFF_CAP_SECONDS="1")
+    environ = forwarder_environ(
+        edge_url, cloud.url, OUTBOX_MAX_ATTEMPTS="2", OUTBOX_BACKOFF_CAP_SECONDS="1", SYNC_INTERVAL_MS="100"
+    )
     async with running(serve, SERVICE, environ):
         await eventually(lambda: counts_are(edge_pool, {"dlq": 30}))
-        poison = (await fill_outbox(edge_pool, 5))[2]
+        poisoned: asyncio.Future[UUID] = asyncio.get_running_loop().create_future()
 
         async def choke(received: Received) -> web.StreamResponse:
-            return await (status(500) if poison in received.ids else accept)(received)
+            return await (status(500) if await poisoned in received.ids else accept)(received)
 
         cloud.otherwise = choke
+        poison = (await fill_outbox(edge_pool, 5))[2]
+        poisoned.set_result(poison)
         await eventually(lambda: counts_are(edge_pool, {"acked": 34, "dlq": 1}))
         await fill_outbox(edge_pool, 5)
         await eventually(lambda: counts_are(edge_pool, {"acked": 39, "dlq": 1}))

@@ -85,6 +85,7 @@ async def test_a_session_shows_what_is_there_what_is_missing_and_where_it_is(edg
     assert session["missing"] == {"created": False, "weight": False, "finalized": False, "pictures": 6}
     assert session["pictures"] == {
         "expected": 7, "stored": 1, "unheard": 2, "presigned": 1, "awaited": 2, "missing": 0, "refused": 1,
+        "lost": 0,
     }  # fmt: skip
     assert (session["initial_weight_kg"], session["final_weight_kg"]) == (120.5, 121.0)
     assert [one["weight_kg"] for one in detail["weights"]] == [121.0, 120.5]
