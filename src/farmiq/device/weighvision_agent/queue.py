@@ -188,8 +188,8 @@ class Queue:
         with self._writing():
             if is_back:
                 again = event_store.send_again(self.connection, self._ran.now_us())
-                what = "edge_went_back" if self.epoch == ack.epoch else "edge_epoch_changed"
-                log.warning(what, now=str(ack.epoch), sent_again=again)
+                is_same_epoch = self.epoch == ack.epoch
+                log.warning("edge_went_back", is_same_epoch=is_same_epoch, now=str(ack.epoch), sent_again=again)
                 picture_store.declare_ourselves(self.connection)
             event_store.set_fact(self.connection, EPOCH, str(ack.epoch))
             for event in ack.events:

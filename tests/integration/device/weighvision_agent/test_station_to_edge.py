@@ -145,7 +145,7 @@ async def test_an_edge_that_was_restored_from_a_backup_gets_the_session_and_its_
             after = await edge.sessions_of(station)
     assert [row[0] for row in after] == [row[0] for row in station.sessions()]
     assert after[0] == before[0]
-    assert station.logged("edge_epoch_changed")
+    assert station.logged("edge_went_back")
 
 
 async def test_a_picture_that_the_edge_never_takes_fails_its_session_and_the_cloud_is_told_of_the_loss(
