@@ -1,20 +1,24 @@
 """The whole service, from a device's message on a real broker to what an operator is told about it."""
 
 from typing import Any
+from uuid import UUID
 
 import aiohttp
 import msgspec
 import pytest
 
+from farmiq.contracts.ack import DeviceAck
 from farmiq.edge.ingress_gateway.api import PAYLOAD_SHOWN_BYTES
 from farmiq.edge.ingress_gateway.handlers import ingest
 from farmiq.edge.ingress_gateway.main import serve
-from farmiq.kit.mqtt import MqttClient
+from farmiq.kit.ids import new_id
+from farmiq.kit.mqtt import Message, MqttClient
 from farmiq.kit.postgres import Pool
-from support.gateway import SERVICE, Crowd, register, until_rows
+from support.ack_listener import AckListener
+from support.gateway import SERVICE, Crowd, as_sent, register, until_rows
 from support.mosquitto import Broker
 from support.service_process import running
-from support.telemetry import NOW, raw_message, reading_message
+from support.telemetry import HERE, NOW, raw_message, reading_message
 from support.waiting import eventually
 
 TOKEN = "for-this-test-only"
@@ -177,3 +181,34 @@ async def test_what_the_cloud_is_told_can_be_asked(environ: dict[str, str]) -> N
             {"mode": "both", "window": "1m", "settle_seconds": 30},
         )
         assert (await ask(f"{url}/api/v1/ingress/sync-plan"))[0] == 401
+
+
+async def test_acknowledgements_number_the_transactions_behind_them(
+    edge_pool: Pool, mosquitto: Broker, environ: dict[str, str]
+) -> None:
+    """promise-device-edge 4: a station finds out by the number that its edge has lost commits under the same epoch."""
+    await register(edge_pool)
+    acks: list[DeviceAck] = []
+    commits = []
+    async with (
+        running(serve, SERVICE, environ),
+        AckListener(mosquitto, "ears", "iot/+/ack", acks.append),
+        Crowd(mosquitto, 1) as crowd,
+    ):
+        for value in (21.5, 22.5):
+            event_id = new_id()
+            message = reading_message(value, HERE, event_id)
+
+            def acknowledged(event_id: UUID = event_id) -> list[DeviceAck]:
+                return [ack for ack in acks if event_id in {event.event_id for event in ack.events}]
+
+            async def is_acknowledged(message: Message = message) -> bool:
+                await crowd.publish(as_sent([message]))
+                return bool(acknowledged())
+
+            await eventually(is_acknowledged, what="the reading to be acknowledged")
+            commits.append(acknowledged()[-1].commits)
+    first, second = commits
+    assert isinstance(first, int)
+    assert isinstance(second, int)
+    assert 0 < first < second
